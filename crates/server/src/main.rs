@@ -1,0 +1,2 @@
+//! The `codegen-sandbox` binary.
+fn main() {}

@@ -1,0 +1,2 @@
+//! `cargo xtask`: what everybody who works on the project runs.
+fn main() {}
