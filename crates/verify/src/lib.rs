@@ -1,1 +1,21 @@
-//! See ARCHITECTURE.md.
+//! What to run for a language, and how to read what came out.
+//!
+//! A [`Detector`] is pure knowledge of one language: marker files, commands, and readers over captured
+//! output. It starts nothing and opens nothing: [`Facts`] about the project go in, a [`Plan`] comes out;
+//! bytes go in, [`TestRun`]s and [`Finding`]s come out. Readers are total: any bytes, no panic.
+
+mod detector;
+mod facts;
+pub mod languages;
+mod model;
+mod plan;
+mod select;
+
+pub use detector::{Answer, Detector, NeededBinary, ServerPlan, TestReader, Unsupported};
+pub use facts::{Facts, MapFacts};
+pub use model::{
+    Captured, End, Failure, FailureKind, Finding, LintRun, Problem, ProblemKind, Progress, Severity, TestId,
+    TestRun,
+};
+pub use plan::{Injected, LintAsk, Plan, Scope, Stream, TestAsk};
+pub use select::{SelectError, detect, detect_all, select};

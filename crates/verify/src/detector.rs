@@ -1,0 +1,175 @@
+//! The one trait a language implements.
+
+use crate::{Captured, End, Facts, Failure, LintAsk, LintRun, Plan, Progress, Stream, TestAsk, TestRun};
+use std::path::Path;
+
+/// A capability a language lacks, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is not supported for {language}: {why}")]
+pub struct Unsupported {
+    /// The capability ("run_format").
+    pub what: String,
+    /// The language.
+    pub language: &'static str,
+    /// The reason, and the way out when there is one.
+    pub why: String,
+}
+
+/// A capability's answer.
+pub type Answer<T> = Result<T, Unsupported>;
+
+/// A program a language needs for something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeededBinary {
+    /// Its name.
+    pub binary: String,
+    /// What it is needed for.
+    pub purpose: &'static str,
+    /// Arguments that make it print its version.
+    pub version_args: &'static [&'static str],
+    /// How to get it.
+    pub get: &'static str,
+    /// Where the project itself brings it, before the PATH is asked.
+    pub local: Option<std::path::PathBuf>,
+}
+
+/// A language server to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerPlan {
+    /// The server's name.
+    pub name: &'static str,
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Sent as `initializationOptions`.
+    pub options: serde_json::Value,
+}
+
+/// Reads one test run while it happens.
+pub trait TestReader: Send {
+    /// Takes the next bytes of a stream, in order, in chunks of any size.
+    fn feed(&mut self, stream: Stream, bytes: &[u8]);
+
+    /// How far it has come.
+    fn progress(&self) -> Progress;
+
+    /// Closes the books.
+    fn finish(self: Box<Self>, end: &End) -> TestRun;
+}
+
+/// Pure knowledge of one language. Defaults are honest: what a language does not supply answers
+/// [`Unsupported`], never an empty success.
+pub trait Detector: Send + Sync {
+    /// The language's id ("go").
+    fn language(&self) -> &'static str;
+
+    /// Files whose presence at the root makes a folder a project of this language.
+    fn markers(&self) -> &'static [&'static str];
+
+    /// Whether a source file is this language's.
+    fn owns(&self, file: &Path) -> bool;
+
+    /// Programs it needs here, and how to get them.
+    fn binaries(&self, facts: &dyn Facts) -> Vec<NeededBinary>;
+
+    /// The commands that run tests, in order. Several when exact selection needs several.
+    ///
+    /// # Errors
+    /// The language cannot do it here.
+    fn test_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>>;
+
+    /// A reader for what [`Detector::test_cmd`] planned.
+    fn test_reader(&self, plan: &Plan, facts: &dyn Facts) -> Box<dyn TestReader>;
+
+    /// The failures in what a test command left behind.
+    fn parse_test_failures(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Failure> {
+        read_captured(self.test_reader(plan, facts), captured).failures
+    }
+
+    /// The command that lints.
+    ///
+    /// # Errors
+    /// The language cannot do it here.
+    fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
+        let _ = (facts, ask);
+        Err(self.unsupported("run_lint", "no linter is known"))
+    }
+
+    /// Reads what the linter left behind.
+    fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun;
+
+    /// The command that checks types.
+    ///
+    /// # Errors
+    /// The language cannot do it here.
+    fn typecheck_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
+        let _ = (facts, ask);
+        Err(self.unsupported("run_typecheck", "no type checker is known"))
+    }
+
+    /// Reads what the type checker left behind.
+    fn parse_typecheck(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun {
+        self.parse_lint(plan, facts, captured)
+    }
+
+    /// The command that formats one file's text from stdin to stdout.
+    ///
+    /// # Errors
+    /// The language cannot do it here.
+    fn format_cmd(&self, facts: &dyn Facts, file: &str, text: &[u8]) -> Answer<Plan> {
+        let _ = (facts, file, text);
+        Err(self.unsupported("run_format", "no formatter is known"))
+    }
+
+    /// The formatted text.
+    ///
+    /// # Errors
+    /// The formatter's own words, usually a syntax error.
+    fn parse_format(&self, plan: &Plan, captured: &Captured) -> Result<Vec<u8>, String> {
+        let _ = plan;
+        match captured.end {
+            End::Exited(0) => Ok(captured.stdout.clone()),
+            _ => Err(String::from_utf8_lossy(&captured.stderr).trim().to_owned()),
+        }
+    }
+
+    /// Names of scripts or targets the project defines, sorted.
+    fn scripts(&self, facts: &dyn Facts) -> Vec<String> {
+        let _ = facts;
+        Vec::new()
+    }
+
+    /// The command that runs one of them.
+    ///
+    /// # Errors
+    /// There is no such script; the reason lists those there are.
+    fn script_cmd(&self, facts: &dyn Facts, name: &str) -> Answer<Plan> {
+        let _ = (facts, name);
+        Err(self.unsupported("run_script", "it has no scripts"))
+    }
+
+    /// Language servers that serve it, best first.
+    ///
+    /// # Errors
+    /// The language has none.
+    fn server_cmd(&self, facts: &dyn Facts) -> Answer<Vec<ServerPlan>> {
+        let _ = facts;
+        Err(self.unsupported("language server", "none is known"))
+    }
+
+    /// The one way to say no.
+    fn unsupported(&self, what: &str, why: &str) -> Unsupported {
+        Unsupported { what: what.to_owned(), language: self.language(), why: why.to_owned() }
+    }
+}
+
+/// Feeds everything captured to a reader at once.
+pub(crate) fn read_captured(mut reader: Box<dyn TestReader>, captured: &Captured) -> TestRun {
+    reader.feed(Stream::Stdout, &captured.stdout);
+    reader.feed(Stream::Stderr, &captured.stderr);
+    if let Some(report) = &captured.report {
+        reader.feed(Stream::Report, report);
+    }
+    reader.finish(&captured.end)
+}
