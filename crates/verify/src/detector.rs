@@ -1,6 +1,8 @@
 //! The one trait a language implements.
 
-use crate::{Captured, End, Facts, Failure, LintAsk, LintRun, Plan, Progress, Stream, TestAsk, TestRun};
+use crate::{
+    Captured, Covered, End, Facts, Failure, LintAsk, LintRun, Plan, Progress, Stream, TestAsk, TestRun,
+};
 use std::path::Path;
 
 /// A capability a language lacks, and why.
@@ -46,6 +48,17 @@ pub struct ServerPlan {
     pub options: serde_json::Value,
 }
 
+/// What an exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitMeaning {
+    /// It ran and has nothing to report.
+    Clean,
+    /// It ran and reports failures or findings.
+    Findings,
+    /// It could not do its work.
+    Broken,
+}
+
 /// Reads one test run while it happens.
 pub trait TestReader: Send {
     /// Takes the next bytes of a stream, in order, in chunks of any size.
@@ -54,8 +67,8 @@ pub trait TestReader: Send {
     /// How far it has come.
     fn progress(&self) -> Progress;
 
-    /// Closes the books.
-    fn finish(self: Box<Self>, end: &End) -> TestRun;
+    /// Closes the books. The facts allow a look at the sources a failure points to.
+    fn finish(self: Box<Self>, end: &End, facts: &dyn Facts) -> TestRun;
 }
 
 /// Pure knowledge of one language. Defaults are honest: what a language does not supply answers
@@ -84,7 +97,30 @@ pub trait Detector: Send + Sync {
 
     /// The failures in what a test command left behind.
     fn parse_test_failures(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Failure> {
-        read_captured(self.test_reader(plan, facts), captured).failures
+        self.read_tests(plan, facts, captured).failures
+    }
+
+    /// Everything a test command left behind, read at once.
+    fn read_tests(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> TestRun {
+        read_captured(self.test_reader(plan, facts), facts, captured)
+    }
+
+    /// A further command that the outcome of `plan` asks for, such as naming the test that took its process
+    /// down. It takes out of `run` whatever the further command establishes afresh; the caller merges what
+    /// that one finds and asks again with it, until there is nothing left to ask.
+    fn follow_up(&self, facts: &dyn Facts, plan: &Plan, run: &mut TestRun) -> Option<Plan> {
+        let _ = (facts, plan, run);
+        None
+    }
+
+    /// What an exit code of a planned command means. Most tools agree on this default.
+    fn exit_meaning(&self, plan: &Plan, code: i32) -> ExitMeaning {
+        let _ = plan;
+        match code {
+            0 => ExitMeaning::Clean,
+            1 => ExitMeaning::Findings,
+            _ => ExitMeaning::Broken,
+        }
     }
 
     /// The command that lints.
@@ -134,6 +170,21 @@ pub trait Detector: Send + Sync {
         }
     }
 
+    /// The commands that record which lines each test reaches.
+    ///
+    /// # Errors
+    /// The language cannot do it here.
+    fn coverage_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>> {
+        let _ = (facts, ask);
+        Err(self.unsupported("coverage", "no coverage tool is known"))
+    }
+
+    /// What a command of [`Detector::coverage_cmd`] recorded.
+    fn parse_coverage(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Covered> {
+        let _ = (plan, facts, captured);
+        Vec::new()
+    }
+
     /// Names of scripts or targets the project defines, sorted.
     fn scripts(&self, facts: &dyn Facts) -> Vec<String> {
         let _ = facts;
@@ -165,11 +216,11 @@ pub trait Detector: Send + Sync {
 }
 
 /// Feeds everything captured to a reader at once.
-pub(crate) fn read_captured(mut reader: Box<dyn TestReader>, captured: &Captured) -> TestRun {
+fn read_captured(mut reader: Box<dyn TestReader>, facts: &dyn Facts, captured: &Captured) -> TestRun {
     reader.feed(Stream::Stdout, &captured.stdout);
     reader.feed(Stream::Stderr, &captured.stderr);
     if let Some(report) = &captured.report {
         reader.feed(Stream::Report, report);
     }
-    reader.finish(&captured.end)
+    reader.finish(&captured.end, facts)
 }

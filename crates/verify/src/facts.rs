@@ -73,6 +73,7 @@ impl Facts for MapFacts {
             .filter_map(|rest| rest.split('/').next())
             .map(str::to_owned)
             .collect();
+        names.sort();
         names.dedup();
         names
     }

@@ -10,12 +10,14 @@ pub mod languages;
 mod model;
 mod plan;
 mod select;
+mod text;
 
-pub use detector::{Answer, Detector, NeededBinary, ServerPlan, TestReader, Unsupported};
+pub use detector::{Answer, Detector, ExitMeaning, NeededBinary, ServerPlan, TestReader, Unsupported};
 pub use facts::{Facts, MapFacts};
 pub use model::{
-    Captured, End, Failure, FailureKind, Finding, LintRun, Problem, ProblemKind, Progress, Severity, TestId,
-    TestRun,
+    Captured, Covered, End, Failure, FailureKind, Finding, LintRun, Problem, ProblemKind, Progress, Severity,
+    TestId, TestRun,
 };
 pub use plan::{Injected, LintAsk, Plan, Scope, Stream, TestAsk};
-pub use select::{SelectError, detect, detect_all, select};
+pub use select::{Languages, SelectError, detect, detect_all, select};
+pub use text::{Lines, bound, relative, strip_ansi};

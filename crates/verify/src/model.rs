@@ -61,7 +61,7 @@ pub struct Failure {
     pub id: TestId,
     /// As a person would say it.
     pub name: String,
-    /// Workspace file where the assertion stands.
+    /// File where the assertion stands, relative to the project folder; absolute when it lies outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Line in it.
@@ -103,7 +103,7 @@ pub enum ProblemKind {
 pub struct Problem {
     /// What kind.
     pub kind: ProblemKind,
-    /// Workspace file.
+    /// The file, relative to the project folder; absolute when it lies outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Line in it.
@@ -139,20 +139,29 @@ pub struct TestRun {
     /// Remarks worth a line ("rerun widened to the file").
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
+    /// Tests that were asked for and did not run, as they were asked for. A selection that matched nothing
+    /// is never a success.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub missing: Vec<String>,
+    /// What [`crate::Detector::follow_up`] needs to know, opaque to everybody else.
+    #[serde(skip)]
+    pub carry: serde_json::Value,
 }
 
 impl TestRun {
     /// Whether tests ran, all passed and nothing else went wrong.
     #[must_use]
     pub fn green(&self) -> bool {
-        self.failed == 0
+        self.passed + self.skipped > 0
+            && self.failed == 0
+            && self.missing.is_empty()
             && self.failures.is_empty()
             && self.problems.is_empty()
             && self.unread.is_none()
             && self.incomplete.is_none()
     }
 
-    /// Adds the results of a further command of the same run.
+    /// Adds the results of a further command of the same run; what is carried over is the other's.
     pub fn merge(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -162,6 +171,8 @@ impl TestRun {
         self.unread = self.unread.take().or(other.unread);
         self.incomplete = self.incomplete.take().or(other.incomplete);
         self.notes.extend(other.notes);
+        self.missing.extend(other.missing);
+        self.carry = other.carry;
     }
 }
 
@@ -174,6 +185,17 @@ pub struct Progress {
     pub failed: u32,
     /// How many there are, when the runner said.
     pub total: Option<u32>,
+}
+
+/// Lines of one file that one test reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Covered {
+    /// The test; a path of nothing means everything in the unit.
+    pub test: TestId,
+    /// The file, relative to the project folder.
+    pub file: String,
+    /// First and last line of each stretch.
+    pub lines: Vec<(u32, u32)>,
 }
 
 /// How bad a finding is.
@@ -191,7 +213,7 @@ pub enum Severity {
 /// One finding of a linter or type checker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Workspace file.
+    /// The file, relative to the project folder; absolute when it lies outside.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
