@@ -1,1 +1,11 @@
-//! See ARCHITECTURE.md.
+//! Flags, environment and configuration file become [`Settings`], once.
+//!
+//! Domain code sees only the result: no clap, no YAML, no `std::env`.
+
+mod error;
+mod flags;
+mod settings;
+
+pub use error::ConfigError;
+pub use flags::{Flags, resolve};
+pub use settings::{Durability, Limits, NamedRoot, Secret, Settings, ToolFilter};

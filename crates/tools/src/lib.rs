@@ -1,1 +1,25 @@
-//! See ARCHITECTURE.md.
+//! What an agent may call, and the pipeline every call goes through.
+//!
+//! A [`Tool`] is declared once: its [`Spec`], its arguments, its [`Output`]. A transport opens a
+//! [`Session`] on a [`Host`] and makes [`Session::call`]s; everything between is the pipeline's business.
+//! This crate knows no transport.
+
+mod bound;
+mod call;
+mod error;
+mod host;
+mod jobs;
+mod pipeline;
+mod reply;
+mod schema;
+mod session;
+mod tool;
+mod toolset;
+
+pub use call::{Call, Progress, ProgressUpdate};
+pub use error::ToolError;
+pub use host::Host;
+pub use reply::{Content, Facts, Output, Reply};
+pub use session::{Access, Session, SessionGuard};
+pub use tool::{Class, Group, Spec, Tool};
+pub use toolset::{Listed, Toolset};

@@ -1,0 +1,120 @@
+//! The flags of every command that opens workspaces.
+
+use crate::{ConfigError, NamedRoot, Secret, Settings, ToolFilter};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Flags shared by `serve`, `stdio`, `call` and `tools`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Flags {
+    /// The checkout to work on [default: the current directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "workspaces")]
+    pub workspace: Option<PathBuf>,
+
+    /// Several checkouts, each under a name
+    #[arg(long, value_name = "NAME=DIR,…", value_delimiter = ',')]
+    pub workspaces: Vec<String>,
+
+    /// Register only tools that change nothing
+    #[arg(long)]
+    pub readonly: bool,
+
+    /// Groups or names of tools to register; `-name` leaves one out [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub tools: Vec<String>,
+
+    /// Folder of files whose names are secrets' names and whose contents are their values
+    #[arg(long, value_name = "DIR")]
+    pub secrets_dir: Option<PathBuf>,
+
+    /// Register the fixture tools of the protocol's conformance suite
+    #[arg(long, hide = true)]
+    pub conformance: bool,
+}
+
+const SECRET_PREFIX: &str = "CODEGEN_SANDBOX_SECRET_";
+
+/// Makes settings from flags and the process environment.
+///
+/// # Errors
+/// Anything given that cannot be used.
+pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    let environment: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let mut secrets = flags.secrets_dir.as_deref().map(read_secrets).transpose()?.unwrap_or_default();
+    for (key, value) in &environment {
+        if let Some(name) = key.strip_prefix(SECRET_PREFIX)
+            && !value.is_empty()
+        {
+            secrets.retain(|secret| secret.name != name);
+            secrets.push(Secret { name: name.to_owned(), value: value.clone() });
+        }
+    }
+    Ok(Settings {
+        workspaces: workspaces(&flags)?,
+        readonly: flags.readonly,
+        tools: ToolFilter(flags.tools),
+        secrets,
+        environment: environment.into_iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).collect(),
+        conformance: flags.conformance,
+        ..Settings::default()
+    })
+}
+
+fn workspaces(flags: &Flags) -> Result<Vec<NamedRoot>, ConfigError> {
+    if flags.workspaces.is_empty() {
+        let root = flags.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
+        return Ok(vec![NamedRoot { name: "default".to_owned(), root: canonical(&root)? }]);
+    }
+    let mut names = BTreeSet::new();
+    flags
+        .workspaces
+        .iter()
+        .map(|entry| {
+            let (name, dir) = entry
+                .split_once('=')
+                .filter(|(name, dir)| !name.is_empty() && !dir.is_empty())
+                .ok_or_else(|| ConfigError::WorkspaceEntry { entry: entry.clone() })?;
+            if !names.insert(name.to_owned()) {
+                return Err(ConfigError::DuplicateWorkspace { name: name.to_owned() });
+            }
+            Ok(NamedRoot { name: name.to_owned(), root: canonical(Path::new(dir))? })
+        })
+        .collect()
+}
+
+fn canonical(root: &Path) -> Result<PathBuf, ConfigError> {
+    let bad = |why: String| ConfigError::Workspace { root: root.to_owned(), why };
+    let full = fs::canonicalize(root).map_err(|error| bad(error.to_string()))?;
+    if full.is_dir() { Ok(full) } else { Err(bad("it is not a directory".to_owned())) }
+}
+
+fn read_secrets(dir: &Path) -> Result<Vec<Secret>, ConfigError> {
+    let bad = |at: &Path, error: std::io::Error| ConfigError::Secrets {
+        dir: at.to_owned(),
+        why: error.to_string(),
+    };
+    let mut secrets = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|error| bad(dir, error))? {
+        let path = entry.map_err(|error| bad(dir, error))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| valid_name(name))
+        else {
+            continue;
+        };
+        if path.is_file() {
+            let value = fs::read_to_string(&path).map_err(|error| bad(&path, error))?;
+            let value = value.trim_end_matches(['\r', '\n']).to_owned();
+            secrets.push(Secret { name: name.to_owned(), value });
+        }
+    }
+    Ok(secrets)
+}
+
+fn valid_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}

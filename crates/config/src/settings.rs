@@ -1,0 +1,94 @@
+//! What the rest of the program may know about how it was started.
+
+use std::{path::PathBuf, time::Duration};
+
+/// A workspace by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedRoot {
+    /// How calls refer to it; case-sensitive.
+    pub name: String,
+    /// Its root, canonical.
+    pub root: PathBuf,
+}
+
+/// A secret and where text must not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secret({})", self.name)
+    }
+}
+
+/// How much a write promises to survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Synced to disk before the call returns.
+    #[default]
+    Sync,
+    /// Atomic for readers; a power cut may lose it.
+    Rename,
+}
+
+/// Which tools are registered: groups or names, `-name` leaves one out; empty means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolFilter(pub Vec<String>);
+
+/// Bounds, each with a sane default and a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls running at once over all sessions.
+    pub concurrent_calls: usize,
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Bytes of one HTTP request body.
+    pub body_bytes: usize,
+    /// A session without a call for this long is closed.
+    pub idle_session: Duration,
+    /// A connection that has not sent its request's head by then is closed.
+    pub idle_connection: Duration,
+    /// How long calls may go on after SIGTERM.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            concurrent_calls: 64,
+            sessions: 256,
+            body_bytes: 64 << 20,
+            idle_session: Duration::from_secs(3600),
+            idle_connection: Duration::from_secs(60),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Everything that was decided at the start.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// At least one.
+    pub workspaces: Vec<NamedRoot>,
+    /// Only tools of class read.
+    pub readonly: bool,
+    /// Which tools are registered.
+    pub tools: ToolFilter,
+    /// Replaces the command denylist when given.
+    pub denylist: Option<Vec<String>>,
+    /// Bounds.
+    pub limits: Limits,
+    /// What a write promises.
+    pub durability: Durability,
+    /// Values that must never leave.
+    pub secrets: Vec<Secret>,
+    /// The environment commands start from.
+    pub environment: Vec<(String, String)>,
+    /// Fixture tools for the protocol's conformance suite; off in every normal start.
+    pub conformance: bool,
+}

@@ -1,0 +1,89 @@
+//! What one server process holds for all its sessions.
+
+use crate::{Access, Session, SessionGuard, ToolError, Toolset};
+use config::Settings;
+use sandbox::Sandbox;
+use scrub::Scrubber;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use workspace::Workspace;
+
+/// Everything shared by the sessions of one process.
+pub struct Host {
+    /// How the process was started.
+    pub settings: Settings,
+    /// By name, sorted.
+    pub workspaces: BTreeMap<String, Arc<Workspace>>,
+    /// Where commands run.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What takes secrets out of everything that leaves.
+    pub scrubber: Arc<Scrubber>,
+    /// What agents may call.
+    pub tools: Toolset,
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) running: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Host {
+    /// Opens the workspaces and registers the tools.
+    ///
+    /// # Errors
+    /// A workspace that cannot be opened, or a `--tools` entry that names nothing.
+    pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> anyhow::Result<Arc<Self>> {
+        let mut workspaces = BTreeMap::new();
+        for named in &settings.workspaces {
+            let workspace = Workspace::open(&named.name, &named.root)?;
+            workspaces.insert(named.name.clone(), Arc::new(workspace));
+        }
+        let mut scrubber = Scrubber::builder();
+        for secret in &settings.secrets {
+            scrubber = scrubber.secret(&secret.name, &secret.value);
+        }
+        Ok(Arc::new(Self {
+            tools: Toolset::new(&settings)?,
+            slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
+            scrubber: Arc::new(scrubber.build()),
+            workspaces,
+            sandbox,
+            settings,
+            running: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// A new session, held open by its guard.
+    pub fn session(self: &Arc<Self>, id: impl Into<String>, access: Access) -> SessionGuard {
+        SessionGuard(Arc::new(Session::new(id.into(), Arc::clone(self), access)))
+    }
+
+    /// Refuses new calls, lets running ones end within the configured grace, then cancels the rest.
+    pub async fn shut_down(&self) {
+        self.slots.close();
+        self.running.close();
+        if tokio::time::timeout(self.settings.limits.grace, self.running.wait()).await.is_err() {
+            self.stop.cancel();
+            self.running.wait().await;
+        }
+        self.stop.cancel();
+    }
+
+    /// The workspace a call means.
+    pub(crate) fn workspace(&self, name: Option<&str>) -> Result<Arc<Workspace>, ToolError> {
+        let names = || self.workspaces.keys().cloned().collect::<Vec<_>>().join(", ");
+        match name {
+            Some(name) => self.workspaces.get(name).cloned().ok_or_else(|| {
+                ToolError::caller(format!("unknown workspace \"{name}\"; configured: {}", names()))
+            }),
+            None => match self.workspaces.values().next() {
+                Some(only) if self.workspaces.len() == 1 => Ok(Arc::clone(only)),
+                _ => Err(ToolError::caller(format!(
+                    "multi-workspace sandbox: {} workspaces configured ({}) — pass `workspace` to pick one",
+                    self.workspaces.len(),
+                    names()
+                ))),
+            },
+        }
+    }
+}

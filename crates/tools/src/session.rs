@@ -1,0 +1,59 @@
+//! One client's standing with the server.
+
+use crate::{Host, jobs::Jobs};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Access {
+    /// Everything that is registered.
+    #[default]
+    Full,
+    /// Only tools of class read.
+    ReadOnly,
+}
+
+/// What belongs to one client and dies with its connection. Lives in the process, never in an HTTP
+/// handler, because newer clients make a new connection for every call.
+pub struct Session {
+    /// Names it in logs and hooks.
+    pub id: String,
+    /// The process it lives in.
+    pub host: Arc<Host>,
+    /// What the client may do.
+    pub access: Access,
+    pub(crate) jobs: Jobs,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Session {
+    pub(crate) fn new(id: String, host: Arc<Host>, access: Access) -> Self {
+        let cancel = host.stop.child_token();
+        Self { id, access, jobs: Jobs::default(), cancel, host }
+    }
+
+    /// Ends everything the session started. Calling it twice is harmless.
+    pub fn close(&self) {
+        self.cancel.cancel();
+        self.jobs.clear();
+    }
+}
+
+/// Holds a session open. Dropping it closes the session: calls that are still running hold the session
+/// itself, so its last pointer would be too late.
+pub struct SessionGuard(pub(crate) Arc<Session>);
+
+impl std::ops::Deref for SessionGuard {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl Drop for SessionGuard {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

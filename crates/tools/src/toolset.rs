@@ -1,0 +1,90 @@
+//! The tools of this process, and how they are shown.
+
+use crate::{
+    ToolError,
+    tool::{AnyTool, Class, Spec},
+};
+use config::Settings;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Every tool there is: a line each.
+fn all() -> Vec<Arc<dyn AnyTool>> {
+    vec![]
+}
+
+/// A tool as it is shown to clients.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its declaration.
+    pub spec: &'static Spec,
+    /// What it takes.
+    pub input_schema: Map<String, Value>,
+    /// What its structured part looks like, when it has one.
+    pub output_schema: Option<Map<String, Value>>,
+}
+
+/// The registered tools.
+pub struct Toolset {
+    tools: Vec<Arc<dyn AnyTool>>,
+    listed: Vec<Listed>,
+}
+
+impl Toolset {
+    pub(crate) fn new(settings: &Settings) -> anyhow::Result<Self> {
+        let mut tools = chosen(all(), &settings.tools.0)?;
+        tools.retain(|tool| !settings.readonly || tool.spec().class == Class::Read);
+        let several = settings.workspaces.len() > 1;
+        let listed = tools.iter().map(|tool| list(tool.as_ref(), several)).collect();
+        Ok(Self { tools, listed })
+    }
+
+    /// As shown to clients, in a stable order.
+    #[must_use]
+    pub fn listed(&self) -> &[Listed] {
+        &self.listed
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn AnyTool>, ToolError> {
+        self.tools.iter().find(|tool| tool.spec().name == name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name).collect();
+            ToolError::caller(format!("unknown tool \"{name}\"; registered: {}", known.join(", ")))
+        })
+    }
+}
+
+fn list(tool: &dyn AnyTool, several_workspaces: bool) -> Listed {
+    let mut input_schema = tool.input_schema();
+    if let Some(Value::Object(properties)) = input_schema.get_mut("properties") {
+        if tool.spec().long {
+            properties.insert(
+                "wait".into(),
+                json!({"type": "number", "description": "s; then reply with a handle"}),
+            );
+            properties.insert("handle".into(), json!({"type": "string", "description": "go on waiting"}));
+        }
+        if several_workspaces {
+            properties.insert("workspace".into(), json!({"type": "string"}));
+        }
+    }
+    Listed { spec: tool.spec(), input_schema, output_schema: tool.output_schema() }
+}
+
+/// `--tools`: groups or names; `-name` leaves one out; nothing chosen means all.
+fn chosen(tools: Vec<Arc<dyn AnyTool>>, filter: &[String]) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
+    let hit =
+        |entry: &str, tool: &Arc<dyn AnyTool>| entry == tool.spec().group.name() || entry == tool.spec().name;
+    for entry in filter {
+        let name = entry.strip_prefix('-').unwrap_or(entry);
+        anyhow::ensure!(
+            tools.iter().any(|tool| hit(name, tool)),
+            "--tools: \"{name}\" is neither a group (files, shell, verify, code, state) nor a tool"
+        );
+    }
+    let (out, into): (Vec<&String>, Vec<&String>) = filter.iter().partition(|entry| entry.starts_with('-'));
+    Ok(tools
+        .into_iter()
+        .filter(|tool| into.is_empty() || into.iter().any(|entry| hit(entry, tool)))
+        .filter(|tool| !out.iter().any(|entry| hit(entry.trim_start_matches('-'), tool)))
+        .collect())
+}
