@@ -1,0 +1,137 @@
+//! `cargo xtask test` and `cargo xtask check`: the steps, in the order in which a failure is cheapest.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use testkit::tools::{self, BUNDLES, Bundle};
+
+use crate::architecture;
+use crate::setup;
+use crate::steps::{Steps, Verdict, capture, program};
+
+/// How much to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// What CI looks at.
+    Everything,
+    /// The quick part.
+    WithoutTests,
+}
+
+pub(crate) fn run(root: &Path, scope: Scope) -> Result<ExitCode> {
+    let mut steps = Steps::default();
+    let wanted: Vec<&'static Bundle> = match scope {
+        Scope::Everything => BUNDLES.iter().collect(),
+        Scope::WithoutTests => tools::bundle("cargo-deny").into_iter().collect(),
+    };
+    let ready = steps.run("setup", || {
+        let done = setup::install(&wanted)?;
+        Ok(Verdict::Passed(format!("{} installed, {} there already", done.installed, done.present)))
+    });
+    if !ready {
+        return Ok(steps.finish());
+    }
+    steps.run("format", || program(cargo(root).args(["fmt", "--all", "--check"])));
+    steps.run("architecture", || architecture::verdict(root));
+    steps.run("licences", || {
+        program(cargo_deny(root).args([
+            "--offline",
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ]))
+    });
+    steps.run("advisories", || advisories(root));
+    steps.run("clippy", || {
+        let mut command = cargo(root);
+        command.args([
+            "clippy",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]);
+        program(&mut command)
+    });
+    steps.run("docs", || {
+        let mut command = cargo(root);
+        command.env("RUSTDOCFLAGS", "-D warnings");
+        program(command.args(["doc", "--quiet", "--locked", "--workspace", "--no-deps"]))
+    });
+    if scope == Scope::Everything {
+        steps.run("build", || {
+            program(cargo(root).args(["build", "--quiet", "--locked", "--workspace", "--all-targets"]))
+        });
+        steps.run("tests", || tests(root));
+    }
+    Ok(steps.finish())
+}
+
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(root);
+    command
+}
+
+fn cargo_deny(root: &Path) -> Command {
+    let mut command = Command::new(tools::path("cargo-deny"));
+    command.current_dir(root);
+    command
+}
+
+/// Known security problems of the dependencies, where their database can be fetched.
+fn advisories(root: &Path) -> Result<Verdict> {
+    let fetched = capture(
+        Command::new("timeout").arg("20").arg(tools::path("cargo-deny")).arg("fetch").current_dir(root),
+    )?;
+    if !fetched.success {
+        return Ok(Verdict::NotChecked("the advisory database cannot be reached from here".into()));
+    }
+    program(cargo_deny(root).args(["--offline", "check", "advisories"]))
+}
+
+fn tests(root: &Path) -> Result<Verdict> {
+    let printed =
+        capture(cargo(root).args(["test", "--quiet", "--locked", "--workspace", "--no-fail-fast"]))?;
+    if !printed.success {
+        return Ok(Verdict::Failed(printed.text));
+    }
+    let (passed, ignored) = count(&printed.text);
+    if ignored > 0 {
+        return Ok(Verdict::Failed(format!("{ignored} tests are ignored: mend or remove them")));
+    }
+    Ok(Verdict::Passed(format!("{passed} tests")))
+}
+
+/// Passed and ignored tests in what `cargo test` printed.
+fn count(output: &str) -> (usize, usize) {
+    let mut totals = (0, 0);
+    for line in output.lines().filter(|line| line.starts_with("test result:")) {
+        let number = |word: &str| {
+            let part = line.split(';').find(|part| part.trim().ends_with(word))?;
+            part.trim().trim_end_matches(word).split_whitespace().last()?.parse::<usize>().ok()
+        };
+        totals.0 += number("passed").unwrap_or(0);
+        totals.1 += number("ignored").unwrap_or(0);
+    }
+    totals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn counts_what_cargo_test_says() {
+        let output = "\nrunning 2 tests\n..\n\
+            test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            test result: ok. 40 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        assert_eq!(count(output), (42, 3));
+    }
+}
