@@ -8,10 +8,23 @@
 //! Backends are built by a [`Factory`] found in a [`Registry`] under a mode name, or made directly by
 //! the caller, who then owns their life.
 
+mod capture;
+pub mod direct;
+mod env;
+mod local;
 mod outcome;
 mod registry;
 mod request;
+pub mod spawner;
 mod stream;
+mod streams;
+mod supervisor;
+mod sys;
+mod tree;
+mod wire;
+mod worker;
+
+pub use env::{Variables, host_variables};
 
 pub use outcome::Outcome;
 pub use registry::{

@@ -29,7 +29,7 @@ where
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FactoryError {
     /// A key this mode does not have.
-    #[error("unknown key \"{key}\"; known: {}", known.join(", "))]
+    #[error("unknown key \"{key}\"; known: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     UnknownKey {
         /// The offending key.
         key: String,
@@ -84,6 +84,24 @@ impl Registry {
         Self::default()
     }
 
+    /// A registry that knows the modes which need nothing but this machine: `direct`.
+    #[must_use]
+    pub fn with_local_modes() -> Self {
+        let registry = Self::new();
+        registry
+            .factories
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(crate::direct::MODE.to_owned(), crate::direct::factory());
+        registry
+    }
+
+    /// The modes there are, sorted.
+    #[must_use]
+    pub fn modes(&self) -> Vec<String> {
+        self.factories.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
     /// Adds a factory.
     ///
     /// # Errors
@@ -125,9 +143,9 @@ impl Registry {
     }
 }
 
-static GLOBAL: LazyLock<Registry> = LazyLock::new(Registry::new);
+static GLOBAL: LazyLock<Registry> = LazyLock::new(Registry::with_local_modes);
 
-/// The process-wide registry.
+/// The process-wide registry. It knows the modes of [`Registry::with_local_modes`] from the start.
 #[must_use]
 pub fn global_registry() -> &'static Registry {
     &GLOBAL

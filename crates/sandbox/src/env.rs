@@ -1,0 +1,75 @@
+//! The environment a program gets.
+
+use crate::EnvEntry;
+use std::{collections::BTreeMap, ffi::OsString};
+
+/// Variables by name.
+pub type Variables = BTreeMap<OsString, OsString>;
+
+/// The variables of this process.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a sandbox hands the environment on; it takes no setting from it"
+)]
+pub fn host_variables() -> Variables {
+    std::env::vars_os().collect()
+}
+
+/// What programs get without asking, and what they may ask to have forwarded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    pub(crate) baseline: Variables,
+    pub(crate) host: Variables,
+}
+
+impl Environment {
+    /// Everything this process has.
+    pub(crate) fn inherit() -> Self {
+        let host = host_variables();
+        Self { baseline: host.clone(), host }
+    }
+
+    /// The baseline with `entries` merged over it, the last of several for one name winning.
+    pub(crate) fn merge(&self, entries: &[EnvEntry]) -> Vec<(OsString, OsString)> {
+        let mut merged: BTreeMap<&std::ffi::OsStr, &std::ffi::OsStr> =
+            self.baseline.iter().map(|(k, v)| (k.as_os_str(), v.as_os_str())).collect();
+        for entry in entries {
+            match entry {
+                EnvEntry::Set(key, value) => {
+                    merged.insert(key.as_ref(), value.as_ref());
+                }
+                EnvEntry::Forward(key) => {
+                    if let Some(value) = self.host.get(std::ffi::OsStr::new(key)) {
+                        merged.insert(key.as_ref(), value);
+                    }
+                }
+            }
+        }
+        merged.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_go_over_the_baseline_and_the_last_one_wins() {
+        let variables = |pairs: &[(&str, &str)]| -> Variables {
+            pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
+        };
+        let environment = Environment {
+            baseline: variables(&[("A", "1"), ("B", "2")]),
+            host: variables(&[("B", "host"), ("H", "host")]),
+        };
+        let merged = environment.merge(&[
+            EnvEntry::parse("A=x"),
+            EnvEntry::parse("A=y=z"),
+            EnvEntry::parse("H"),
+            EnvEntry::parse("MISSING"),
+        ]);
+        let expected = [("A", "y=z"), ("B", "2"), ("H", "host")].map(|(k, v)| (k.into(), v.into()));
+        assert_eq!(merged, expected);
+    }
+}

@@ -1,0 +1,187 @@
+//! The process between the spawner and a program: starts it, sees to its end and to everybody below it.
+//!
+//! One supervisor serves one program at a time and is used again afterwards. It is a subreaper, so nobody
+//! below can escape it; it ends everything when it is told to, when its socket closes (the server is gone)
+//! and when the spawner dies.
+
+use crate::{
+    sys::{self, Program, Reap, Signals, Stage, Starter},
+    tree,
+    wire::{self, Report, RunView},
+};
+use rustix::{
+    event::{PollFd, PollFlags},
+    io::Errno,
+    process::{Pid, Signal},
+};
+use std::{
+    ffi::{CStr, CString},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+/// Where commands without a slash are looked for when the request's environment has no `PATH`.
+const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// Serves programs until the server closes `socket` or `parent` dies. Runs in a process of its own.
+pub(crate) fn serve(socket: OwnedFd, parent: Pid) -> ! {
+    let Ok(signals) = Signals::take() else { sys::exit(1) };
+    let armed = rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok()
+        && rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).is_ok();
+    // The parent may have died before the signal was armed.
+    if !armed || rustix::process::getppid() != Some(parent) {
+        sys::exit(1)
+    }
+    let _ = rustix::thread::set_name(c"sandbox-super");
+    let mut supervisor =
+        Supervisor { socket, signals, starter: Starter::new(), buffer: vec![0; 128 * 1024], running: None };
+    supervisor.run()
+}
+
+struct Supervisor {
+    socket: OwnedFd,
+    signals: Signals,
+    starter: Starter,
+    buffer: Vec<u8>,
+    /// The program, while there is one.
+    running: Option<i32>,
+}
+
+impl Supervisor {
+    fn run(&mut self) -> ! {
+        loop {
+            let mut wanted =
+                [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(self.signals.fd(), PollFlags::IN)];
+            if rustix::event::poll(&mut wanted, None).is_err() {
+                continue;
+            }
+            let [packet, signal] = wanted.map(|fd| !fd.revents().is_empty());
+            if signal {
+                if self.signals.asked_to_end() {
+                    self.end_all();
+                    sys::exit(0)
+                }
+                self.look_for_the_end();
+            }
+            if packet {
+                self.take_packet();
+            }
+        }
+    }
+
+    fn take_packet(&mut self) {
+        let (n, mut fds) = match wire::receive(&self.socket, &mut self.buffer) {
+            Ok(got) => got,
+            Err(Errno::AGAIN) => return,
+            Err(_) => (0, Vec::new()),
+        };
+        match self.buffer[..n].first() {
+            // A kill that crossed the end of its program on the way finds nobody and means nothing.
+            Some(&wire::KILL) => {
+                if self.running.is_some() {
+                    self.end_all();
+                }
+            }
+            Some(&wire::RUN) if self.running.is_none() => {
+                let buffer = std::mem::take(&mut self.buffer);
+                self.start(&buffer[..n], &fds);
+                self.buffer = buffer;
+            }
+            Some(&wire::RUN_LARGE) if self.running.is_none() => match fds.pop().map(wire::read_large) {
+                Some(Ok(packet)) => self.start(&packet, &fds),
+                _ => self.fail(Stage::Clone, libc::EIO),
+            },
+            _ => {
+                self.end_all();
+                sys::exit(0)
+            }
+        }
+    }
+
+    fn start(&mut self, packet: &[u8], fds: &[OwnedFd]) {
+        let Some(run) = RunView::decode(packet) else { return self.fail(Stage::Clone, libc::EINVAL) };
+        let null = rustix::stdio::stdin();
+        let stdio: [BorrowedFd<'_>; 3] = match (run.stdin, fds) {
+            (true, [stdin, stdout, stderr]) => [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
+            (false, [stdout, stderr]) => [null, stdout.as_fd(), stderr.as_fd()],
+            _ => return self.fail(Stage::Clone, libc::EBADF),
+        };
+        let paths = candidates(&run);
+        let program = Program {
+            candidates: &paths.iter().map(CString::as_c_str).collect::<Vec<_>>(),
+            argv: &run.argv,
+            envp: &run.envp,
+            cwd: run.cwd,
+            stdio,
+            terminal: run.terminal,
+        };
+        match self.starter.start(&program) {
+            Ok(pid) => {
+                self.running = Some(pid);
+                if run.announce {
+                    self.say(Report::Started);
+                }
+            }
+            Err((stage, errno)) => {
+                // The failed child still has to be collected.
+                tree::kill_all(&self.signals, |_| {});
+                self.fail(stage, errno);
+            }
+        }
+    }
+
+    /// After SIGCHLD: collects the dead; when the program is among them, ends the rest and reports.
+    fn look_for_the_end(&mut self) {
+        while let Reap::One(child) = sys::reap() {
+            if self.running == Some(child.pid) {
+                tree::kill_all(&self.signals, |_| {});
+                self.finish(child.status, child.peak_kib);
+            }
+        }
+    }
+
+    /// Ends the program and everybody below, and reports.
+    fn end_all(&mut self) {
+        let (mut status, mut peak_kib) = (libc::SIGKILL, 0);
+        let main = self.running;
+        tree::kill_all(&self.signals, |child| {
+            if Some(child.pid) == main {
+                (status, peak_kib) = (child.status, child.peak_kib);
+            }
+        });
+        if main.is_some() {
+            self.finish(status, peak_kib);
+        }
+    }
+
+    fn finish(&mut self, status: i32, peak_kib: u64) {
+        self.running = None;
+        self.say(Report::Ended { status, peak_kib });
+    }
+
+    fn fail(&self, stage: Stage, errno: i32) {
+        self.say(Report::Failed { stage: stage as u8, errno });
+    }
+
+    /// A report that cannot be delivered has no reader left; the closed socket ends this process.
+    fn say(&self, report: Report) {
+        let _ = wire::send(&self.socket, &report.encode(), &[]);
+    }
+}
+
+/// The paths at which the command may be found.
+fn candidates(run: &RunView<'_>) -> Vec<CString> {
+    let command = run.argv.first().map_or(&b""[..], |c| c.to_bytes());
+    if command.is_empty() {
+        return Vec::new();
+    }
+    if command.contains(&b'/') {
+        return CString::new(command).into_iter().collect();
+    }
+    let path = run.envp.iter().find_map(|e| CStr::to_bytes(e).strip_prefix(b"PATH=")).unwrap_or(DEFAULT_PATH);
+    path.split(|b| *b == b':')
+        .filter_map(|dir| {
+            let dir = if dir.is_empty() { b"." } else { dir };
+            CString::new([dir, b"/", command].concat()).ok()
+        })
+        .collect()
+}

@@ -1,0 +1,290 @@
+//! The only `unsafe` code: forking, starting a program without copying memory, and signals as a descriptor.
+//!
+//! Everything here runs in the small single-threaded processes below the server, except [`fork`] itself.
+#![expect(
+    unsafe_code,
+    reason = "fork, clone, execve and signalfd have no safe wrapper; this module is the one place for them"
+)]
+
+use rustix::process::Pid;
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    ptr,
+};
+use tokio::io::unix::AsyncFd;
+
+/// Which of the two processes a fork returned in.
+pub(crate) enum Forked {
+    /// The new process.
+    Child,
+    /// The one that called, with the new one's id.
+    Parent(Pid),
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Copies this process.
+///
+/// libc's own `fork` is used, not the bare system call: it leaves the allocator usable in the child even
+/// when other threads were inside it. The child must still run nothing but this crate's code and must end
+/// in [`exit`], so that no destructor or buffer of the copied program runs twice.
+pub(crate) fn fork() -> io::Result<Forked> {
+    // SAFETY: the callers' children run only this crate's single-threaded loops, which take no lock that
+    // another thread of the parent could have held, and never return into the caller's code.
+    let pid = check(unsafe { libc::fork() })?;
+    Ok(Pid::from_raw(pid).map_or(Forked::Child, Forked::Parent))
+}
+
+/// Gives the runtime a descriptor to watch.
+pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` always names the same open descriptor until it is dropped, and the `AsyncFd`
+    // owns it and deregisters it first.
+    unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)
+}
+
+/// Ends this process at once, without destructors or buffers of the program it was copied from.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: `_exit` has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor above stderr but `keep`, so that a copied process holds nothing of its origin's.
+pub(crate) fn close_all_but(keep: &OwnedFd) {
+    let keep = keep.as_raw_fd().unsigned_abs();
+    for (first, last) in [(3, keep.saturating_sub(1)), (keep + 1, u32::MAX)] {
+        if first <= last {
+            // SAFETY: descriptors of a freshly forked process; nothing in it uses them again.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+}
+
+/// Signals that arrive on a descriptor instead of interrupting.
+pub(crate) struct Signals(OwnedFd);
+
+impl Signals {
+    /// Gives every signal its default meaning, then blocks SIGCHLD, SIGTERM, SIGINT and SIGHUP and collects
+    /// them here.
+    pub(crate) fn take() -> io::Result<Self> {
+        // SAFETY: plain C structures that are valid when zeroed; the calls only read and write them.
+        unsafe {
+            for signal in 1..=libc::SIGRTMAX() {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            check(libc::sigprocmask(libc::SIG_SETMASK, &raw const set, ptr::null_mut()))?;
+            // A reader of the terminal must not stop this process either.
+            libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+            Ok(Self(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Whether anything but SIGCHLD arrived since the last look: a request to end.
+    pub(crate) fn asked_to_end(&self) -> bool {
+        let mut end = false;
+        let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>() * 8];
+        while let Ok(n @ 1..) = rustix::io::read(&self.0, &mut buffer) {
+            for info in buffer[..n].chunks_exact(size_of::<libc::signalfd_siginfo>()) {
+                // The first field, `ssi_signo`, is a native 32-bit integer.
+                end |=
+                    info.first_chunk().is_none_or(|b| u32::from_ne_bytes(*b) != libc::SIGCHLD.unsigned_abs());
+            }
+        }
+        end
+    }
+
+    /// What to poll.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+/// A child that ended: who, how, and what it had used.
+pub(crate) struct Reaped {
+    pub(crate) pid: i32,
+    pub(crate) status: i32,
+    pub(crate) peak_kib: u64,
+}
+
+/// What a look for ended children found.
+pub(crate) enum Reap {
+    /// One ended.
+    One(Reaped),
+    /// There are children, all alive.
+    Alive,
+    /// There is no child at all; with this process a subreaper, that means no descendant.
+    Nobody,
+}
+
+/// Collects one ended child without waiting.
+pub(crate) fn reap() -> Reap {
+    let mut status = 0;
+    // SAFETY: both out-parameters are valid for writes; a zeroed rusage is a valid one.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(-1, &raw mut status, libc::WNOHANG | libc::__WALL, &raw mut usage), usage)
+    };
+    match pid {
+        0 => Reap::Alive,
+        1.. => Reap::One(Reaped { pid, status, peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0) }),
+        _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => Reap::Alive,
+        _ => Reap::Nobody,
+    }
+}
+
+/// How a wait status reads: the exit code, or the signal that killed.
+pub(crate) fn read_status(status: i32) -> Result<i32, i32> {
+    if libc::WIFEXITED(status) { Ok(libc::WEXITSTATUS(status)) } else { Err(libc::WTERMSIG(status)) }
+}
+
+/// The step at which a start failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// No process could be made.
+    Clone = 1,
+    /// The working directory could not be entered.
+    Chdir = 2,
+    /// The program could not be executed.
+    Exec = 3,
+    /// The terminal could not be taken.
+    Terminal = 4,
+}
+
+/// A program to execute.
+pub(crate) struct Program<'a> {
+    /// Full paths to try, in order.
+    pub(crate) candidates: &'a [&'a CStr],
+    pub(crate) argv: &'a [&'a CStr],
+    pub(crate) envp: &'a [&'a CStr],
+    pub(crate) cwd: Option<&'a CStr>,
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    /// Make stdin the controlling terminal.
+    pub(crate) terminal: bool,
+}
+
+/// What the child of [`Starter::start`] works on. It shares memory with the parent, which sleeps meanwhile.
+struct Plan {
+    candidates: Vec<*const c_char>,
+    /// Begins with a spare slot, so that `/bin/sh` can be put before a script without `#!`.
+    argv: Vec<*const c_char>,
+    envp: Vec<*const c_char>,
+    cwd: *const c_char,
+    stdio: [RawFd; 3],
+    terminal: bool,
+    failed: Option<(Stage, i32)>,
+}
+
+/// Starts programs without copying this process: the child borrows its memory until it executes.
+pub(crate) struct Starter {
+    stack: Vec<u8>,
+}
+
+impl Starter {
+    pub(crate) fn new() -> Self {
+        Self { stack: vec![0; 64 * 1024] }
+    }
+
+    /// Starts `program` in a session of its own; its descriptors beyond 0, 1 and 2 must all be close-on-exec.
+    pub(crate) fn start(&mut self, program: &Program<'_>) -> Result<i32, (Stage, i32)> {
+        let pointers = |list: &[&CStr]| -> Vec<*const c_char> {
+            list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+        };
+        let mut argv = vec![ptr::null()];
+        argv.extend(pointers(program.argv));
+        let mut plan = Plan {
+            candidates: program.candidates.iter().map(|s| s.as_ptr()).collect(),
+            argv,
+            envp: pointers(program.envp),
+            cwd: program.cwd.map_or(ptr::null(), CStr::as_ptr),
+            stdio: program.stdio.map(|fd| fd.as_raw_fd()),
+            terminal: program.terminal,
+            failed: None,
+        };
+        let top = self.stack.len() & !15;
+        // SAFETY: the child runs `child` on a stack of its own while this thread, the only one, sleeps
+        // (CLONE_VFORK) until the child has executed or ended; `plan` outlives that. `child` neither
+        // allocates nor unwinds.
+        let pid = unsafe {
+            libc::clone(
+                child,
+                self.stack.as_mut_ptr().add(top).cast(),
+                libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+                (&raw mut plan).cast(),
+            )
+        };
+        if pid < 0 {
+            return Err((Stage::Clone, errno()));
+        }
+        plan.failed.map_or(Ok(pid), Err)
+    }
+}
+
+fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+extern "C" fn child(plan: *mut c_void) -> c_int {
+    // SAFETY: `plan` is the `Plan` of `Starter::start`, whose thread sleeps: this is the only access.
+    let plan = unsafe { &mut *plan.cast::<Plan>() };
+    // SAFETY: called once, in the child, with pointers that stay valid until exec.
+    plan.failed = Some(unsafe { execute(plan) });
+    exit(127)
+}
+
+/// Returns only when something failed.
+///
+/// # Safety
+/// Must run in the child of [`Starter::start`]; every pointer in `plan` is null or a C string, every list
+/// ends in null.
+unsafe fn execute(plan: &mut Plan) -> (Stage, i32) {
+    // SAFETY: system calls on the child's own state, and C strings as promised above.
+    unsafe {
+        libc::setsid();
+        for (at, fd) in (0..).zip(plan.stdio) {
+            // The supervisor's own 0, 1 and 2 are /dev/null, so no source is overwritten before its turn.
+            if fd == at {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+            } else {
+                libc::dup2(fd, at);
+            }
+        }
+        if plan.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+            return (Stage::Terminal, errno());
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        if !plan.cwd.is_null() && libc::chdir(plan.cwd) < 0 {
+            return (Stage::Chdir, errno());
+        }
+        let mut worst = libc::ENOENT;
+        for &path in &plan.candidates {
+            libc::execve(path, plan.argv.as_ptr().add(1), plan.envp.as_ptr());
+            match errno() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => worst = libc::EACCES,
+                libc::ENOEXEC => {
+                    // A script without `#!`: what a shell would do.
+                    let shell = c"/bin/sh".as_ptr();
+                    plan.argv[0] = shell;
+                    plan.argv[1] = path;
+                    libc::execve(shell, plan.argv.as_ptr(), plan.envp.as_ptr());
+                    return (Stage::Exec, errno());
+                }
+                other => return (Stage::Exec, other),
+            }
+        }
+        (Stage::Exec, worst)
+    }
+}

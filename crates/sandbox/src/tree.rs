@@ -1,0 +1,98 @@
+//! Killing every descendant of this process without a namespace or a cgroup.
+//!
+//! A subreaper inherits each orphan below it, so its descendants are exactly the tree under it, whatever
+//! session, process group or parent they chose. A pass kills all that can be seen; a process that forked in
+//! between is seen by the next pass; `wait` saying that there is no child at all proves the end.
+
+use crate::sys::{self, Reap, Reaped};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    process::{Pid, Signal},
+};
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Kills everything below this process and reaps until nothing is left. `ended` sees every reaped child.
+pub(crate) fn kill_all(signals: &sys::Signals, mut ended: impl FnMut(&Reaped)) {
+    let nobody = BTreeSet::new();
+    let mut calm_passes = 0_u32;
+    loop {
+        loop {
+            match sys::reap() {
+                Reap::One(child) => {
+                    calm_passes = 0;
+                    ended(&child);
+                }
+                Reap::Nobody => return,
+                Reap::Alive => break,
+            }
+        }
+        kill_pass(&nobody);
+        // A victim needs a moment to die. Somebody who forks in a loop must be met at once, a process stuck
+        // in the kernel must not make this one spin.
+        calm_passes += 1;
+        if calm_passes > 3 {
+            wait_for_child(signals, calm_passes.min(20));
+        } else {
+            rustix::thread::sched_yield();
+        }
+    }
+}
+
+/// Sleeps until a child ends, at most `halves` half milliseconds.
+fn wait_for_child(signals: &sys::Signals, halves: u32) {
+    let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(halves) * 500_000 };
+    let _ = rustix::event::poll(&mut [PollFd::new(signals.fd(), PollFlags::IN)], Some(&pause));
+    // Whatever it was, the caller is already ending everything.
+    let _ = signals.asked_to_end();
+}
+
+/// Sends SIGKILL to every process below this one but the children in `spare`, parents first, each list as fresh
+/// as can be. Returns how many there were.
+pub(crate) fn kill_pass(spare: &BTreeSet<i32>) -> usize {
+    let own = rustix::process::getpid();
+    let mut killed = 0;
+    let mut todo = vec![own.as_raw_nonzero().get()];
+    while let Some(parent) = todo.pop() {
+        for pid in children(parent) {
+            if spare.contains(&pid) {
+                continue;
+            }
+            if let Some(target) = Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(target, Signal::KILL);
+                killed += 1;
+                todo.push(pid);
+            }
+        }
+    }
+    killed
+}
+
+/// The children of every thread of a process.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut listed = false;
+    for thread in threads.flatten() {
+        if let Ok(text) = fs::read_to_string(thread.path().join("children")) {
+            listed = true;
+            found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<i32>().ok()));
+        }
+    }
+    if listed { found } else { children_by_parent(pid) }
+}
+
+/// For kernels built without the `children` files.
+fn children_by_parent(pid: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|candidate| parent_of(*candidate) == Some(pid))
+        .collect()
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    // The name may hold spaces and brackets; what follows its last bracket does not.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
