@@ -337,7 +337,6 @@ pub fn toolchain_folder() -> Option<PathBuf> {
             return Some(root);
         }
     }
-    #[expect(clippy::disallowed_methods, reason = "tests drive real programs")]
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let root = String::from_utf8(output.stdout).ok()?;
     Some(PathBuf::from(root.trim()))
@@ -354,7 +353,6 @@ fn require(bundle: &Bundle) -> PathBuf {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests find their tools through the user's environment")]
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
