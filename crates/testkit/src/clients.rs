@@ -130,7 +130,8 @@ pub struct Conformance {
     pub output: String,
 }
 
-/// Runs the official conformance suite against a server: exactly what a revision of the protocol requires.
+/// Runs every scenario of the official conformance suite that a revision of the protocol knows, also those
+/// that are not scored (yet); extensions of the protocol are not among them.
 ///
 /// # Panics
 /// When it cannot be started or leaves no results.
@@ -140,14 +141,14 @@ pub fn conformance(url: &str, revision: &str) -> Conformance {
         Err(problem) => panic!("no temporary folder: {problem}"),
     };
     let mut command = limited(&tools::path("node22"));
-    command.arg(tools::path("conformance")).args(["server", "--url", url, "--requirements", revision, "-o"]);
-    let output = both(&run(command.arg(results.path()).env("NO_PROXY", "*")));
+    command.arg(tools::path("conformance")).args(["server", "--url", url, "--suite", "all", "-o"]);
+    let output =
+        both(&run(command.arg(results.path()).args(["--spec-version", revision]).env("NO_PROXY", "*")));
     let mut found = Conformance { passed: Vec::new(), failed: Vec::new(), output };
     for file in checks_files(results.path()) {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let checks: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
-        let scenario =
-            file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let scenario = scenario_name(&file);
         let bad: Vec<String> = checks
             .iter()
             .filter(|check| !matches!(check["status"].as_str(), Some("SUCCESS" | "INFO" | "SKIPPED")))
@@ -158,6 +159,14 @@ pub fn conformance(url: &str, revision: &str) -> Conformance {
     found.passed.sort();
     assert!(!found.passed.is_empty() || !found.failed.is_empty(), "no results:\n{}", found.output);
     found
+}
+
+/// The scenario in `server-<scenario>-<instant>/checks.json`.
+fn scenario_name(file: &Path) -> String {
+    let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let name = folder.strip_prefix("server-").unwrap_or(&folder);
+    let instant = name.rfind('T').and_then(|at| at.checked_sub("-2026-01-01".len()));
+    instant.and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
 }
 
 fn checks_files(folder: &Path) -> Vec<PathBuf> {
@@ -182,4 +191,15 @@ fn run(command: &mut Command) -> Output {
 fn both(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}{}({})", text(&output.stdout), text(&output.stderr), output.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_a_scenario() {
+        let file = Path::new("out/server-tools-call-audio-2026-11-15T20-28-14-220Z/checks.json");
+        assert_eq!(scenario_name(file), "tools-call-audio");
+    }
 }
