@@ -1,6 +1,6 @@
 //! Why settings could not be made.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// A setting that cannot be used: each names the thing, the reason and the next step.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,31 @@ pub enum ConfigError {
     Secrets {
         /// The folder or file.
         dir: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An address that cannot be listened on.
+    #[error("--addr {addr}: {why}; write for example 127.0.0.1:8080")]
+    Address {
+        /// As given.
+        addr: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An address that others can reach, without tokens.
+    #[error(
+        "--addr {addr} can be reached from outside: pass --auth-token-file FILE, \
+         or --insecure-no-auth if whoever reaches the port may own the workspace"
+    )]
+    OpenAddress {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// A token file that cannot be used.
+    #[error("--auth-token-file {}: {why}", file.display())]
+    Tokens {
+        /// The file.
+        file: PathBuf,
         /// What is wrong with it.
         why: String,
     },

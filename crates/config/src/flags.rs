@@ -1,10 +1,11 @@
 //! The flags of every command that opens workspaces.
 
-use crate::{ConfigError, NamedRoot, Secret, Settings, ToolFilter};
+use crate::{ConfigError, Limits, NamedRoot, Secret, ServeFlags, Settings, ToolFilter, listen, units};
 use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Flags shared by `serve`, `stdio`, `call` and `tools`.
@@ -29,6 +30,18 @@ pub struct Flags {
     /// Folder of files whose names are secrets' names and whose contents are their values
     #[arg(long, value_name = "DIR")]
     pub secrets_dir: Option<PathBuf>,
+
+    /// What to log on stderr: a level, or levels by module
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log: String,
+
+    /// Calls running at once [default: 64]
+    #[arg(long, value_name = "N", value_parser = listen::at_least_one, help_heading = "Limits")]
+    pub max_calls: Option<usize>,
+
+    /// How long calls may go on after the first SIGTERM or SIGINT [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
+    pub grace: Option<Duration>,
 
     /// Register the fixture tools of the protocol's conformance suite
     #[arg(long, hide = true)]
@@ -55,8 +68,14 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
             secrets.push(Secret { name: name.to_owned(), value: value.clone() });
         }
     }
+    let limits = Limits::default();
     Ok(Settings {
         workspaces: workspaces(&flags)?,
+        limits: Limits {
+            concurrent_calls: flags.max_calls.unwrap_or(limits.concurrent_calls),
+            grace: flags.grace.unwrap_or(limits.grace),
+            ..limits
+        },
         readonly: flags.readonly,
         tools: ToolFilter(flags.tools),
         secrets,
@@ -64,6 +83,24 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         conformance: flags.conformance,
         ..Settings::default()
     })
+}
+
+impl Limits {
+    /// The same limits with what `serve` was told.
+    #[must_use]
+    pub fn with(self, flags: &ServeFlags) -> Self {
+        Self {
+            sessions: flags.max_sessions.unwrap_or(self.sessions),
+            connections: flags.max_connections.unwrap_or(self.connections),
+            body_bytes: flags
+                .max_body
+                .map_or(self.body_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            body_time: flags.body_time.unwrap_or(self.body_time),
+            idle_connection: flags.connection_idle.unwrap_or(self.idle_connection),
+            idle_session: flags.session_idle.unwrap_or(self.idle_session),
+            ..self
+        }
+    }
 }
 
 fn workspaces(flags: &Flags) -> Result<Vec<NamedRoot>, ConfigError> {

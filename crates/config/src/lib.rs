@@ -4,8 +4,11 @@
 
 mod error;
 mod flags;
+mod listen;
 mod settings;
+pub mod units;
 
 pub use error::ConfigError;
 pub use flags::{Flags, resolve};
+pub use listen::{Listen, ServeFlags, Token};
 pub use settings::{Durability, Limits, NamedRoot, Secret, Settings, ToolFilter};

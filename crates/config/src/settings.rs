@@ -47,9 +47,13 @@ pub struct Limits {
     pub concurrent_calls: usize,
     /// Sessions at once.
     pub sessions: usize,
+    /// Connections at once.
+    pub connections: usize,
     /// Bytes of one HTTP request body.
     pub body_bytes: usize,
-    /// A session without a call for this long is closed.
+    /// A request's body must have arrived within this time.
+    pub body_time: Duration,
+    /// A session that nobody uses for this long is closed.
     pub idle_session: Duration,
     /// A connection that has not sent its request's head by then is closed.
     pub idle_connection: Duration,
@@ -62,7 +66,9 @@ impl Default for Limits {
         Self {
             concurrent_calls: 64,
             sessions: 256,
+            connections: 1024,
             body_bytes: 64 << 20,
+            body_time: Duration::from_secs(60),
             idle_session: Duration::from_secs(3600),
             idle_connection: Duration::from_secs(60),
             grace: Duration::from_secs(5),
@@ -87,6 +93,8 @@ pub struct Settings {
     pub durability: Durability,
     /// Values that must never leave.
     pub secrets: Vec<Secret>,
+    /// Further such values, which no tool may use: the server's own tokens.
+    pub withheld: Vec<Secret>,
     /// The environment commands start from.
     pub environment: Vec<(String, String)>,
     /// Fixture tools for the protocol's conformance suite; off in every normal start.

@@ -38,7 +38,7 @@ impl Host {
             workspaces.insert(named.name.clone(), Arc::new(workspace));
         }
         let mut scrubber = Scrubber::builder();
-        for secret in &settings.secrets {
+        for secret in settings.secrets.iter().chain(&settings.withheld) {
             scrubber = scrubber.secret(&secret.name, &secret.value);
         }
         Ok(Arc::new(Self {

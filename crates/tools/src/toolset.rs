@@ -31,7 +31,11 @@ pub struct Toolset {
 }
 
 impl Toolset {
-    pub(crate) fn new(settings: &Settings) -> anyhow::Result<Self> {
+    /// The tools that `settings` register.
+    ///
+    /// # Errors
+    /// A `--tools` entry that names nothing.
+    pub fn new(settings: &Settings) -> anyhow::Result<Self> {
         let mut tools = chosen(all(), &settings.tools.0)?;
         tools.retain(|tool| !settings.readonly || tool.spec().class == Class::Read);
         let several = settings.workspaces.len() > 1;

@@ -1,0 +1,96 @@
+//! The command line.
+
+use crate::commands::{self, Format};
+use clap::{CommandFactory, Parser, Subcommand};
+use config::{Flags, Listen, ServeFlags};
+use std::process::ExitCode;
+
+/// Turns any checkout into a safe workspace that an agent can read, change and verify over MCP.
+#[derive(Debug, Parser)]
+#[command(name = "codegen-sandbox", version, propagate_version = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve clients over HTTP
+    Serve {
+        #[command(flatten)]
+        flags: Flags,
+        #[command(flatten)]
+        serve: ServeFlags,
+    },
+    /// Serve one client on standard input and output
+    Stdio {
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Call a tool: call Grep --pattern foo, or call Grep --json '{"pattern": "foo"}'
+    #[command(
+        after_help = "`call <TOOL> --help` shows a tool's flags. Exit code: 0 ok, 1 the tool failed, 2 wrong usage."
+    )]
+    Call {
+        #[command(flatten)]
+        flags: Flags,
+        /// How to print the result
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// The tool, then its arguments; `--then` starts a further call in the same session
+        #[arg(value_name = "TOOL", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        line: Vec<String>,
+    },
+    /// List the tools
+    Tools {
+        #[command(flatten)]
+        flags: Flags,
+        /// As clients see them, schemas included
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the version
+    Version,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+pub(crate) fn command() -> clap::Command {
+    Line::command()
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Anything that kept it from being done, in words for a person.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    match Line::parse().command {
+        Command::Serve { flags, serve } => {
+            let (log, mut settings) = (flags.log.clone(), commands::settings(flags)?);
+            let listen = Listen::resolve(&serve)?;
+            settings.limits = settings.limits.with(&serve);
+            settings.withheld = listen.tokens.iter().map(config::Token::secret).collect();
+            commands::run(|| async move { commands::serve(settings, listen, &log).await })
+        }
+        Command::Stdio { flags } => {
+            let (log, settings) = (flags.log.clone(), commands::settings(flags)?);
+            commands::run(|| async move { commands::stdio(settings, &log).await })
+        }
+        Command::Call { flags, format, line } => {
+            let (log, settings) = (flags.log.clone(), commands::settings(flags)?);
+            commands::run(|| async move { commands::call(settings, &log, line, format).await })
+        }
+        Command::Tools { flags, json } => commands::tools(&commands::settings(flags)?, json),
+        Command::Version => {
+            commands::print(concat!("codegen-sandbox ", env!("CARGO_PKG_VERSION"), "\n"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Completions { shell } => {
+            commands::completions(shell);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the binary does, a file for each command.
+
+mod call;
+mod serve;
+mod stdio;
+mod tools;
+
+use crate::{cli, logging};
+use ::tools::Host;
+use config::{Flags, Settings};
+use sandbox::direct::Direct;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
+
+pub(crate) use self::{
+    call::{Format, call},
+    serve::serve,
+    stdio::stdio,
+    tools::tools,
+};
+
+/// Threads beyond this gain nothing: heavy work has threads of its own.
+const MOST_WORKERS: usize = 8;
+
+/// Starts the process that starts processes, then the runtime, then the command.
+pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
+    command: impl FnOnce() -> F,
+) -> anyhow::Result<ExitCode> {
+    // It must be forked while this process is small and has one thread.
+    sandbox::spawner::init()?;
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_WORKERS);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
+    let code = runtime.block_on(command())?;
+    // Work that blocks may outlive its call; it must not hold up the end.
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+/// Opens the workspaces, then starts logging: only then is it known what must not be logged.
+pub(crate) fn host(settings: Settings, log: &str) -> anyhow::Result<Arc<Host>> {
+    let environment = settings.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let sandbox = Direct::new("direct").with_baseline(environment);
+    let host = Host::new(settings, Arc::new(sandbox))?;
+    logging::start(log, &host.scrubber)?;
+    Ok(host)
+}
+
+/// Settings from the flags that all commands share.
+pub(crate) fn settings(flags: Flags) -> anyhow::Result<Settings> {
+    Ok(config::resolve(flags)?)
+}
+
+/// Prints for people and pipes; a closed pipe is not a failure of ours.
+pub(crate) fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Shell completions for `shell`.
+pub(crate) fn completions(shell: clap_complete::Shell) {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli::command(), "codegen-sandbox", &mut script);
+    print(&String::from_utf8_lossy(&script));
+}

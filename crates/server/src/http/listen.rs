@@ -1,0 +1,90 @@
+//! Accepting connections within bounds, and letting go of them.
+
+use axum::Router;
+use config::Limits;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// How long connections may still take to end once every call has ended.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The other end of a connection, among a request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Serves `app` until `stop`; then takes no further connection and lets open ones end.
+pub(crate) async fn serve(listener: TcpListener, app: Router, limits: &Limits, stop: CancellationToken) {
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    let connections = GracefulShutdown::new();
+    loop {
+        let (stream, peer) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    give_in(&error).await;
+                    continue;
+                }
+            },
+        };
+        match Arc::clone(&slots).try_acquire_owned() {
+            Ok(slot) => attend(stream, peer, &app, limits, &connections, slot),
+            Err(_) => turn_away(&stream, peer),
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(LINGER, connections.shutdown()).await.is_err() {
+        tracing::debug!("connections still open at the end are dropped");
+    }
+}
+
+fn attend(
+    stream: TcpStream,
+    peer: SocketAddr,
+    app: &Router,
+    limits: &Limits,
+    connections: &GracefulShutdown,
+    slot: OwnedSemaphorePermit,
+) {
+    // Small replies must not wait for the client's delayed acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let app = app.clone().map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        request.map(axum::body::Body::new)
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle_connection)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    let connection = connections.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%peer, "connection ended: {error}");
+        }
+        drop(slot);
+    });
+}
+
+/// One try and no waiting: whoever floods us gets no more of our time than that.
+fn turn_away(stream: &TcpStream, peer: SocketAddr) {
+    tracing::warn!(%peer, "too many connections; raise the limit with --max-connections");
+    let _ = stream.try_write(
+        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 20\r\n\r\ntoo many connections",
+    );
+}
+
+/// Out of descriptors: trying again at once would only burn the processor.
+async fn give_in(error: &io::Error) {
+    tracing::warn!("accept: {error}");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}

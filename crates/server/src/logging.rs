@@ -1,0 +1,44 @@
+//! Logs go to stderr, without secrets. Never to stdout: that is the protocol's.
+
+use anyhow::Context;
+use scrub::Scrubber;
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// Starts logging at `level`: one level for our own crates, or levels by module.
+///
+/// # Errors
+/// `level` is neither.
+pub(crate) fn start(level: &str, scrubber: &Arc<Scrubber>) -> anyhow::Result<()> {
+    let bad =
+        || format!("--log {level}: write a level (error, warn, info, debug, trace, off) or module=level,…");
+    // A bare level speaks of us: the SDK's own chatter starts one level lower.
+    let wanted = if level.contains('=') { level.to_owned() } else { format!("{level},rmcp=warn,hyper=warn") };
+    let filter: Targets = wanted.parse().with_context(bad)?;
+    let scrubber = Arc::clone(scrubber);
+    let layer = fmt::layer()
+        .with_writer(move || Scrubbed(Arc::clone(&scrubber)))
+        .with_ansi(false)
+        .with_target(false)
+        .with_filter(filter);
+    tracing_subscriber::registry().with(layer).init();
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    Ok(())
+}
+
+struct Scrubbed(Arc<Scrubber>);
+
+impl Write for Scrubbed {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all(self.0.scrub(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}

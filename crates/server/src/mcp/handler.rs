@@ -1,0 +1,310 @@
+//! What the SDK calls when a client asks for something.
+
+use super::{convert, instructions};
+use crate::{
+    http::{Peer, auth::Principal},
+    sessions::{Directory, InUse, Key, Opened},
+};
+use futures_util::FutureExt;
+use http::request::Parts;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
+        CompleteRequestParams, CompleteResult, ConstString, ContentBlock, ErrorCode, Extensions,
+        Implementation, InitializeRequestParams, InitializeResult, ListPromptsRequestMethod,
+        ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
+        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, Tool,
+    },
+    service::{Peer as Client, RequestContext},
+};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tools::{Access, Class, Host, Progress, ProgressUpdate, Session};
+
+/// Progress beyond this many unsent updates is dropped: it is news, not an account.
+const PROGRESS_BACKLOG: usize = 16;
+
+/// How long the last progress may take to leave before the answer goes ahead of it.
+const LAST_PROGRESS: Duration = Duration::from_millis(500);
+
+/// Where `initialize` leaves the session it opened, for the route that learns the session's id.
+#[derive(Clone, Default)]
+pub(super) struct Slot(Arc<Mutex<Option<Opened>>>);
+
+impl Slot {
+    pub(super) fn take(&self) -> Option<Opened> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Fires when the HTTP request behind a call was abandoned.
+#[derive(Clone)]
+pub(super) struct Disconnect(pub(super) CancellationToken);
+
+/// What never changes between requests.
+struct Shared {
+    directory: Option<Arc<Directory>>,
+    all: Vec<Tool>,
+    reading: Vec<Tool>,
+    info: ServerConfig,
+}
+
+/// Answers one client, or one request of a client that has no session on the wire. Cheap to clone and
+/// without state of its own: sessions live in the process.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    shared: Arc<Shared>,
+    own: Option<Arc<Session>>,
+}
+
+impl Handler {
+    /// A handler whose requests find their sessions in `directory`.
+    pub(crate) fn new(host: &Host, directory: Option<Arc<Directory>>) -> Self {
+        let listed = host.tools.listed();
+        let reading = listed.iter().filter(|tool| tool.spec.class == Class::Read);
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let info = ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("codegen-sandbox", env!("CARGO_PKG_VERSION")))
+            .with_instructions(instructions::fitted(host));
+        let shared = Shared {
+            all: listed.iter().map(convert::tool).collect(),
+            reading: reading.map(convert::tool).collect(),
+            info,
+            directory,
+        };
+        Self { shared: Arc::new(shared), own: None }
+    }
+
+    /// The same handler for one session, whatever its requests say.
+    pub(crate) fn of(&self, session: Arc<Session>) -> Self {
+        Self { shared: Arc::clone(&self.shared), own: Some(session) }
+    }
+
+    /// The session a request belongs to, kept from being idle as long as the second part lives.
+    fn session(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(Arc<Session>, Option<InUse>), ErrorData> {
+        if let Some(session) = &self.own {
+            return Ok((Arc::clone(session), None));
+        }
+        let parts = parts(&context.extensions).ok_or_else(|| fault("the request came without its head"))?;
+        if let Some(session) = parts.extensions.get::<Arc<Session>>() {
+            return Ok((Arc::clone(session), None));
+        }
+        let directory =
+            self.shared.directory.as_ref().ok_or_else(|| fault("there is no session directory"))?;
+        let principal = principal(parts)?;
+        let program = context.client_info().map(|info| format!("{} {}", info.name, info.version));
+        let key = Key::Client {
+            principal: principal.clone(),
+            from: parts.extensions.get::<Peer>().map(|peer| peer.0.ip()),
+            program: program.unwrap_or_default(),
+            label: label(parts).to_owned(),
+        };
+        let in_use = directory.enter_or_open(&key, principal).map_err(|full| refusal(full.to_string()))?;
+        Ok((in_use.session(), Some(in_use)))
+    }
+
+    fn listed(&self, context: &RequestContext<RoleServer>) -> Vec<Tool> {
+        let access = match (&self.own, parts(&context.extensions)) {
+            (Some(session), _) => session.access,
+            (None, Some(parts)) => principal(parts).map_or(Access::ReadOnly, Principal::access),
+            (None, None) => Access::ReadOnly,
+        };
+        if access == Access::ReadOnly { self.shared.reading.clone() } else { self.shared.all.clone() }
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let (session, _in_use) = self.session(context)?;
+        let disconnect = parts(&context.extensions).and_then(|parts| parts.extensions.get::<Disconnect>());
+        let cancel = either(&context.ct, disconnect.map(|disconnect| &disconnect.0));
+        let arguments = request.arguments.unwrap_or_default();
+        let Some(token) = context.meta.get_progress_token() else {
+            let reply = session.call(&request.name, arguments, cancel.clone(), Progress::default()).await;
+            return Ok(convert::result(reply));
+        };
+        let (sender, receiver) = mpsc::channel(PROGRESS_BACKLOG);
+        let progress = Progress::to(move |update| drop(sender.try_send(update)));
+        let done = CancellationToken::new();
+        let mut told = std::pin::pin!(tell(&context.peer, token, receiver, done.clone()));
+        let mut work = std::pin::pin!(session.call(&request.name, arguments, cancel.clone(), progress));
+        let reply = loop {
+            tokio::select! {
+                reply = &mut work => break reply,
+                // All updates are told once nothing can send any; then only the work is left.
+                () = &mut told, if !done.is_cancelled() => done.cancel(),
+            }
+        };
+        if !done.is_cancelled() {
+            // No update may follow the answer.
+            done.cancel();
+            let _ = tokio::time::timeout(LAST_PROGRESS, told).await;
+        }
+        Ok(convert::result(reply))
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        self.shared.info.clone()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let parts = parts(&context.extensions);
+        if let (Some(directory), Some(parts)) = (&self.shared.directory, parts)
+            && let Some(slot) = parts.extensions.get::<Slot>()
+        {
+            let opened = directory.open(principal(parts)?).map_err(|full| refusal(full.to_string()))?;
+            *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        }
+        self.negotiate_initialize(&request)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.listed(&context)))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.all.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let name = request.name.clone();
+        guarded(&name, self.call(request, &context)).await.map(Into::into)
+    }
+
+    // The SDK answers these with empty lists although nothing was declared.
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        undeclared::<ListPromptsRequestMethod, _>()
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        undeclared::<ListResourcesRequestMethod, _>()
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        undeclared::<ListResourceTemplatesRequestMethod, _>()
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        undeclared::<CompleteRequestMethod, _>()
+    }
+}
+
+fn undeclared<M: ConstString, T>() -> Result<T, ErrorData> {
+    Err(ErrorData::method_not_found::<M>())
+}
+
+/// A panic anywhere in a call is an answer like any other: the SDK would leave the client waiting.
+pub(super) async fn guarded(
+    name: &str,
+    call: impl Future<Output = Result<CallToolResult, ErrorData>>,
+) -> Result<CallToolResult, ErrorData> {
+    AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|_| {
+        let text = format!("{name}: internal error; the server's log says more");
+        Ok(CallToolResult::error(vec![ContentBlock::text(text)]))
+    })
+}
+
+/// Sends progress until there is no more to come, or `done`.
+async fn tell(
+    client: &Client<RoleServer>,
+    token: ProgressToken,
+    mut updates: mpsc::Receiver<ProgressUpdate>,
+    done: CancellationToken,
+) {
+    loop {
+        let update = tokio::select! {
+            biased;
+            update = updates.recv() => update,
+            () = done.cancelled() => None,
+        };
+        let Some(update) = update else { return };
+        let mut params =
+            ProgressNotificationParam::new(token.clone(), update.done).with_message(update.message);
+        params.total = update.total;
+        if client.notify_progress(params).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Fires with either.
+fn either(first: &CancellationToken, second: Option<&CancellationToken>) -> CancellationToken {
+    let joined = first.child_token();
+    if let Some(second) = second.cloned() {
+        let both = joined.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = second.cancelled() => both.cancel(),
+                () = both.cancelled() => {}
+            }
+        });
+    }
+    joined
+}
+
+pub(super) fn parts(extensions: &Extensions) -> Option<&Parts> {
+    extensions.get::<Parts>()
+}
+
+fn principal(parts: &Parts) -> Result<&Principal, ErrorData> {
+    parts.extensions.get::<Principal>().ok_or_else(|| fault("the request passed no gate"))
+}
+
+/// The `session` parameter of the address.
+fn label(parts: &Parts) -> &str {
+    let query = parts.uri.query().unwrap_or_default();
+    query.split('&').find_map(|pair| pair.strip_prefix("session=")).unwrap_or_default()
+}
+
+fn refusal(why: String) -> ErrorData {
+    ErrorData::new(ErrorCode(-32000), why, None)
+}
+
+fn fault(why: &'static str) -> ErrorData {
+    tracing::error!("{why}");
+    ErrorData::internal_error(why, None)
+}

@@ -1,0 +1,14 @@
+//! The only module that knows MCP.
+
+mod conformance;
+mod convert;
+mod handler;
+mod instructions;
+mod legacy;
+mod routes;
+mod stdio;
+
+pub(crate) use convert::tool as describe;
+pub(crate) use handler::Handler;
+pub(crate) use routes::http;
+pub(crate) use stdio::stdio;

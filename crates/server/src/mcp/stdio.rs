@@ -1,0 +1,34 @@
+//! One client on standard input and output.
+
+use super::{Handler, conformance::Conformance};
+use rmcp::{ServiceExt, service::ServerInitializeError, transport::stdio_pipes};
+use std::sync::Arc;
+use tools::{Access, Host};
+
+/// Serves the client until it closes its end or the server stops.
+///
+/// # Errors
+/// The client spoke, but not MCP.
+pub(crate) async fn stdio(host: &Arc<Host>) -> anyhow::Result<()> {
+    let session = host.session("stdio", Access::Full);
+    let handler = Handler::new(host, None).of(Arc::clone(&session));
+    if host.settings.conformance {
+        wait(Conformance::new(handler).serve(stdio_pipes()).await).await
+    } else {
+        wait(handler.serve(stdio_pipes()).await).await
+    }
+}
+
+async fn wait<S: rmcp::Service<rmcp::RoleServer>>(
+    serving: Result<rmcp::service::RunningService<rmcp::RoleServer, S>, ServerInitializeError>,
+) -> anyhow::Result<()> {
+    match serving {
+        Ok(serving) => {
+            serving.waiting().await?;
+            Ok(())
+        }
+        // A client that leaves before it said anything is not a failure.
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

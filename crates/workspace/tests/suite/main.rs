@@ -1,1 +1,0 @@
-//! One binary so that it links once.
