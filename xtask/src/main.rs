@@ -3,6 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "runs the development tools, outside of the product")]
 
 mod architecture;
+mod budget;
+mod generate;
+mod product;
 mod setup;
 mod steps;
 mod suite;
@@ -11,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::steps::Verdict;
 
 const HELP: &str = "\
 cargo xtask: checks, tests and generated files of codegen-sandbox
@@ -25,6 +30,8 @@ Usage: cargo xtask <command>
                         Instant when they are there.
   setup --list          What would be installed, pinned to what, and whether it is there.
   architecture          Check who may use whom (the tables in ARCHITECTURE.md) and the gates.
+  generate [--check]    Write the generated reference pages (or only say whether they are current).
+  budget                What tools/list costs a conversation, tool by tool, against its limit.
 
 Tools go to $XDG_CACHE_HOME/codegen-sandbox/tools (~/.cache when unset); nothing else is touched,
 except packages of the system (apt, only as root) and components of the Rust toolchain (rustup).
@@ -56,9 +63,32 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         ["setup", names @ ..] => setup::command(names),
-        ["architecture"] => architecture::command(&root),
+        ["architecture"] => Ok(show(architecture::verdict(&root)?)),
+        ["generate"] => {
+            println!("{}", generate::write(&root)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        ["generate", "--check"] => Ok(show(generate::verdict(&root)?)),
+        ["budget"] => {
+            let (report, held) = budget::report(&root)?;
+            println!("{report}");
+            Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         [unknown, ..] => {
             bail!("`{}` is not understood (near `{unknown}`); see `cargo xtask --help`", arguments.join(" "))
+        }
+    }
+}
+
+fn show(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Failed(problems) => {
+            println!("{problems}");
+            ExitCode::FAILURE
+        }
+        Verdict::Passed(note) | Verdict::NotChecked(note) => {
+            println!("{note}");
+            ExitCode::SUCCESS
         }
     }
 }

@@ -6,9 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use testkit::tools::{self, BUNDLES, Bundle};
 
-use crate::architecture;
-use crate::setup;
 use crate::steps::{Steps, Verdict, capture, program};
+use crate::{architecture, budget, generate, setup};
 
 /// How much to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +63,8 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<ExitCode> {
         command.env("RUSTDOCFLAGS", "-D warnings");
         program(command.args(["doc", "--quiet", "--locked", "--workspace", "--no-deps"]))
     });
+    steps.run("generated", || generate::verdict(root));
+    steps.run("budget", || budget::verdict(root));
     if scope == Scope::Everything {
         steps.run("build", || {
             program(cargo(root).args(["build", "--quiet", "--locked", "--workspace", "--all-targets"]))

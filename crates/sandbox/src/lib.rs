@@ -7,6 +7,48 @@
 //!
 //! Backends are built by a [`Factory`] found in a [`Registry`] under a mode name, or made directly by
 //! the caller, who then owns their life.
+//!
+//! By hand:
+//!
+//! ```
+//! use sandbox::{Outcome, Request, Sandbox as _, direct::Direct};
+//! use std::time::Duration;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let hooks = Direct::new("hooks");
+//! let mut request = Request::new("sh").args(["-c", "setsid sleep 1000 & cat; exit 3"]);
+//! request.stdin = b"{\"allow\":true}".to_vec();
+//! request.timeout = Duration::from_secs(5);
+//! let response = hooks.spawn(request).await;
+//! assert_eq!(response.stdout, b"{\"allow\":true}");
+//! assert_eq!(response.outcome, Outcome::Exited(3)); // and the sleeper is gone
+//! # });
+//! ```
+//!
+//! By configuration, and live:
+//!
+//! ```
+//! use sandbox::{Registry, StartRequest, Stdio, direct};
+//! use tokio::io::AsyncReadExt as _;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let registry = Registry::new(); // or the process-wide one: `sandbox::lookup_factory("direct")`
+//! registry.register("direct", direct::factory()).unwrap();
+//! let sandbox = registry.lookup("direct").unwrap().build("shell", &serde_json::Map::new()).unwrap();
+//!
+//! let request = StartRequest {
+//!     command: "sh".into(),
+//!     args: vec!["-c".into(), "echo one; echo two >&2".into()],
+//!     stdio: Stdio::Merged,
+//!     ..StartRequest::default()
+//! };
+//! let mut process = sandbox.streaming().unwrap().start(request).await.unwrap();
+//! let mut text = String::new();
+//! process.stdout.read_to_string(&mut text).await.unwrap();
+//! assert_eq!(text, "one\ntwo\n");
+//! assert!(process.control.wait().await.success());
+//! # });
+//! ```
 
 mod capture;
 pub mod direct;
@@ -18,6 +60,8 @@ mod request;
 pub mod spawner;
 mod stream;
 mod streams;
+#[cfg(feature = "suite")]
+pub mod suite;
 mod supervisor;
 mod sys;
 mod tree;

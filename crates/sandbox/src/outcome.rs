@@ -59,6 +59,26 @@ impl Outcome {
     }
 }
 
+/// A number of bytes in the largest binary unit that fits it exactly, or with one decimal.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+            let whole = self.0 >> shift;
+            if whole > 0 {
+                let tenths = ((self.0 - (whole << shift)) * 10) >> shift;
+                return if tenths == 0 {
+                    write!(f, "{whole} {unit}")
+                } else {
+                    write!(f, "{whole}.{tenths} {unit}")
+                };
+            }
+        }
+        write!(f, "{} bytes", self.0)
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,12 +87,26 @@ impl fmt::Display for Outcome {
             Self::TimedOut => write!(f, "timed out"),
             Self::Cancelled => write!(f, "cancelled"),
             Self::OutOfMemory { limit: Some(bytes) } => {
-                write!(f, "killed: used more than {bytes} bytes of memory")
+                write!(f, "killed: used more than {}", Bytes(*bytes))
             }
             Self::OutOfMemory { limit: None } => write!(f, "killed: out of memory"),
             Self::NotFound { command } => write!(f, "{command}: not found"),
             Self::Refused { why } => write!(f, "refused: {why}"),
             Self::Transport { why } => write!(f, "sandbox failed: {why}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_in_readable_units() {
+        let told = |limit| Outcome::OutOfMemory { limit: Some(limit) }.to_string();
+        assert_eq!(told(2 << 30), "killed: used more than 2 GiB");
+        assert_eq!(told(1536 << 20), "killed: used more than 1.5 GiB");
+        assert_eq!(told(300 << 20), "killed: used more than 300 MiB");
+        assert_eq!(told(12), "killed: used more than 12 bytes");
     }
 }

@@ -57,8 +57,7 @@ impl Supervisor {
             let [packet, signal] = wanted.map(|fd| !fd.revents().is_empty());
             if signal {
                 if self.signals.asked_to_end() {
-                    self.end_all();
-                    sys::exit(0)
+                    self.leave()
                 }
                 self.look_for_the_end();
             }
@@ -90,10 +89,7 @@ impl Supervisor {
                 Some(Ok(packet)) => self.start(&packet, &fds),
                 _ => self.fail(Stage::Clone, libc::EIO),
             },
-            _ => {
-                self.end_all();
-                sys::exit(0)
-            }
+            _ => self.leave(),
         }
     }
 
@@ -151,6 +147,13 @@ impl Supervisor {
         if main.is_some() {
             self.finish(status, peak_kib);
         }
+    }
+
+    /// Ends everybody below, then this process, without a report: the program did not end by itself, and the
+    /// closed socket says so.
+    fn leave(&self) -> ! {
+        tree::kill_all(&self.signals, |_| {});
+        sys::exit(0)
     }
 
     fn finish(&mut self, status: i32, peak_kib: u64) {

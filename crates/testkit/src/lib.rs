@@ -15,6 +15,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
 
 mod client;
+pub mod clients;
 pub mod http;
 mod process;
 mod redact;

@@ -17,6 +17,24 @@ pub struct Unsupported {
     pub why: String,
 }
 
+/// Why a script cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    /// The project defines scripts, but not this one; the text is contract.
+    #[error("no script named \"{name}\" in {place}; available: {}", available.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Where scripts are defined ("package.json").
+        place: String,
+        /// Those there are, sorted.
+        available: Vec<String>,
+    },
+    /// There are none.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
 /// A capability's answer.
 pub type Answer<T> = Result<T, Unsupported>;
 
@@ -194,10 +212,10 @@ pub trait Detector: Send + Sync {
     /// The command that runs one of them.
     ///
     /// # Errors
-    /// There is no such script; the reason lists those there are.
-    fn script_cmd(&self, facts: &dyn Facts, name: &str) -> Answer<Plan> {
+    /// There is no such script, or the language has none.
+    fn script_cmd(&self, facts: &dyn Facts, name: &str) -> Result<Plan, ScriptError> {
         let _ = (facts, name);
-        Err(self.unsupported("run_script", "it has no scripts"))
+        Err(self.unsupported("run_script", "it has no scripts").into())
     }
 
     /// Language servers that serve it, best first.

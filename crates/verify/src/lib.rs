@@ -12,7 +12,9 @@ mod plan;
 mod select;
 mod text;
 
-pub use detector::{Answer, Detector, ExitMeaning, NeededBinary, ServerPlan, TestReader, Unsupported};
+pub use detector::{
+    Answer, Detector, ExitMeaning, NeededBinary, ScriptError, ServerPlan, TestReader, Unsupported,
+};
 pub use facts::{Facts, MapFacts};
 pub use model::{
     Captured, Covered, End, Failure, FailureKind, Finding, LintRun, Problem, ProblemKind, Progress, Severity,
@@ -20,4 +22,4 @@ pub use model::{
 };
 pub use plan::{Injected, LintAsk, Plan, Scope, Stream, TestAsk};
 pub use select::{Languages, SelectError, detect, detect_all, select};
-pub use text::{Lines, bound, relative, strip_ansi};
+pub use text::{Kept, Lines, bound, relative, strip_ansi};

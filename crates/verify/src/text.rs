@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::VecDeque,
     path::{Component, Path, PathBuf},
 };
 
@@ -48,6 +49,62 @@ impl Lines {
 
 fn trim_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Lines of text within a budget: the head and the tail stay, what fell out between them is counted.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    head: Vec<String>,
+    tail: VecDeque<String>,
+    room: usize,
+    tail_bytes: usize,
+    most_tail: usize,
+    dropped: usize,
+}
+
+impl Kept {
+    /// Keeps about `most` bytes.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        let most_tail = most / 2;
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            room: most - most_tail,
+            tail_bytes: 0,
+            most_tail,
+            dropped: 0,
+        }
+    }
+
+    /// Adds a line.
+    pub fn push(&mut self, line: &str) {
+        if self.tail.is_empty() && line.len() <= self.room {
+            self.room -= line.len();
+            self.head.push(line.to_owned());
+            return;
+        }
+        self.tail.push_back(bound(line, self.most_tail));
+        self.tail_bytes += line.len().min(self.most_tail);
+        while self.tail_bytes > self.most_tail {
+            let Some(gone) = self.tail.pop_front() else { break };
+            self.tail_bytes = self.tail_bytes.saturating_sub(gone.len());
+            self.dropped += 1;
+        }
+    }
+
+    /// The lines, with a mark where some are missing.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mark = (self.dropped > 0).then(|| format!("[… {} lines left out …]", self.dropped));
+        self.head.iter().cloned().chain(mark).chain(self.tail.iter().cloned()).collect()
+    }
+
+    /// Whether nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.tail.is_empty()
+    }
 }
 
 /// The text without terminal colours and cursor movements.

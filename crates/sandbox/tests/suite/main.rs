@@ -1,1 +1,8 @@
+//! The behaviour of the backends, against real programs.
+#![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod behaviour;
+mod load;
+mod orphans;
+mod registry;

@@ -1,0 +1,136 @@
+//! Opening below a root descriptor, never beside it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, Result};
+
+/// The descriptor of a workspace's root, and the rules for everything opened below it.
+#[derive(Debug)]
+pub(crate) struct Root {
+    fd: OwnedFd,
+    resolve: ResolveFlags,
+    device: Option<u64>,
+    no_openat2: AtomicBool,
+}
+
+/// `openat2` answers EAGAIN when a rename or mount elsewhere disturbed its lookup; more than this is not chance.
+const ATTEMPTS: usize = 64;
+
+impl Root {
+    pub(crate) fn open(path: &Path, cross_mounts: bool) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let mut device = None;
+        if !cross_mounts {
+            resolve |= ResolveFlags::NO_XDEV;
+            device = Some(rustix::fs::fstat(&fd)?.st_dev);
+        }
+        Ok(Self { fd, resolve, device, no_openat2: AtomicBool::new(false) })
+    }
+
+    /// Opens `relative`, in which no component may be a symlink (the last one may with `PATH | NOFOLLOW`).
+    pub(crate) fn open_at(&self, relative: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        let flags = flags | OFlags::CLOEXEC;
+        if self.no_openat2.load(Ordering::Relaxed) {
+            return self.open_by_component(relative, flags, mode);
+        }
+        for _ in 0..ATTEMPTS {
+            match rustix::fs::openat2(&self.fd, relative, flags, mode, self.resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS) => {
+                    self.no_openat2.store(true, Ordering::Relaxed);
+                    return self.open_by_component(relative, flags, mode);
+                }
+                done => return done,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Opens a folder for listing or for making entries in it.
+    pub(crate) fn open_dir(&self, relative: &Path) -> Result<OwnedFd> {
+        self.open_at(relative, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+    }
+
+    /// What old kernels and strict seccomp filters leave us: one component at a time, none of them a symlink.
+    fn open_by_component(&self, relative: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let mut names = Vec::new();
+        for component in relative.components() {
+            match component {
+                Component::Normal(name) => names.push(name),
+                Component::CurDir => {}
+                _ => return Err(Errno::XDEV),
+            }
+        }
+        let Some((last, parents)) = names.split_last() else {
+            return self.checked(rustix::fs::openat(&self.fd, ".", flags, mode)?);
+        };
+        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at: Option<OwnedFd> = None;
+        for name in parents {
+            let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            at = Some(self.checked(rustix::fs::openat(from, *name, step, Mode::empty())?)?);
+        }
+        let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        self.checked(rustix::fs::openat(from, *last, flags | OFlags::NOFOLLOW, mode)?)
+    }
+
+    fn checked(&self, fd: OwnedFd) -> Result<OwnedFd> {
+        match self.device {
+            Some(device) if rustix::fs::fstat(&fd)?.st_dev != device => Err(Errno::XDEV),
+            _ => Ok(fd),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn without_openat2(self) -> Self {
+        self.no_openat2.store(true, Ordering::Relaxed);
+        self
+    }
+}
+
+/// The folder and the name of a relative path; `None` for the root itself.
+pub(crate) fn split(relative: &Path) -> Option<(&Path, &OsStr)> {
+    Some((relative.parent()?, relative.file_name()?))
+}
+
+/// `bytes` as a path.
+pub(crate) fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn component_walk_refuses_what_openat2_refuses() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("in/sub")).unwrap();
+        std::fs::write(dir.path().join("in/sub/f"), "x").unwrap();
+        std::fs::write(dir.path().join("secret"), "s").unwrap();
+        let root = dir.path().join("in");
+        std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        for slow in [false, true] {
+            let mut r = Root::open(&root, false).unwrap();
+            if slow {
+                r = r.without_openat2();
+            }
+            let open = |p: &str| r.open_at(Path::new(p), OFlags::RDONLY, Mode::empty());
+            assert!(open("sub/f").is_ok());
+            assert!(open("").is_ok());
+            assert_eq!(open("link").unwrap_err(), Errno::LOOP);
+            assert!(open("up/secret").is_err());
+            assert!(open("../secret").is_err());
+            assert!(open("/etc/passwd").is_err());
+        }
+    }
+}

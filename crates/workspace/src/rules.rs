@@ -1,0 +1,176 @@
+//! Ignore files: `.gitignore` and `.ignore` in every folder, with or without a git repository.
+//!
+//! `.ignore` wins over `.gitignore`, deeper folders over higher ones; the `.gitignore` rules of a repository end
+//! where another one begins. `.git/info/exclude` comes last. When the workspace lies inside a larger repository,
+//! that one's ignore files above the root count too. A person's global excludes do not: a workspace looks the same
+//! to everybody.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::beneath::{Root, as_path};
+
+/// More than this is no ignore file.
+const SIZE_LIMIT: u64 = 1 << 20;
+
+/// The ignore rules in force in a folder: its own, and those above it.
+pub(crate) type Rules = Option<Arc<Level>>;
+
+/// The ignore files of one folder.
+pub(crate) struct Level {
+    above: Rules,
+    /// Bytes of a workspace-relative path that lead to this folder, the slash included.
+    skip: usize,
+    /// For folders above the root: the way from there down to the root.
+    prefix: Option<PathBuf>,
+    ignore: Option<Gitignore>,
+    gitignore: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+    /// A repository starts here.
+    repository: bool,
+}
+
+/// What a listing says about the ignore files of a folder.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Present {
+    pub(crate) ignore: bool,
+    pub(crate) gitignore: bool,
+    pub(crate) git: bool,
+}
+
+impl Present {
+    /// Notes a name; says whether it matters to the rules.
+    pub(crate) fn note(&mut self, name: &[u8]) -> bool {
+        match name {
+            b".ignore" => self.ignore = true,
+            b".gitignore" => self.gitignore = true,
+            b".git" => self.git = true,
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// The rules for what lies in `folder`, given those in force above it.
+pub(crate) fn enter(root: &Root, folder: &Path, above: &Rules, present: Present) -> Rules {
+    if present == Present::default() {
+        return above.clone();
+    }
+    let load = |there: bool, name: &str| there.then(|| read_beneath(root, &folder.join(name))).flatten();
+    let level = Level {
+        above: above.clone(),
+        skip: match folder.as_os_str().len() {
+            0 => 0,
+            n => n + 1,
+        },
+        prefix: None,
+        ignore: compile(load(present.ignore, ".ignore")),
+        gitignore: compile(load(present.gitignore, ".gitignore")),
+        exclude: compile(load(present.git, ".git/info/exclude")),
+        repository: present.git,
+    };
+    if level.ignore.is_none() && level.gitignore.is_none() && level.exclude.is_none() && !level.repository {
+        return above.clone();
+    }
+    Some(Arc::new(level))
+}
+
+/// The rules that hold at the root because it lies inside a larger repository.
+pub(crate) fn above_root(canonical: &Path) -> Rules {
+    if canonical.join(".git").exists() {
+        return None;
+    }
+    let repository = canonical.ancestors().skip(1).find(|folder| folder.join(".git").exists())?;
+    let mut between: Vec<&Path> =
+        canonical.ancestors().skip(1).take_while(|folder| folder.starts_with(repository)).collect();
+    between.reverse();
+    let mut rules = None;
+    for folder in between {
+        let load = |name: &str| compile(read_outside(&folder.join(name)));
+        rules = Some(Arc::new(Level {
+            above: rules,
+            skip: 0,
+            prefix: Some(canonical.strip_prefix(folder).ok()?.to_owned()),
+            ignore: load(".ignore"),
+            gitignore: load(".gitignore"),
+            exclude: (folder == repository).then(|| load(".git/info/exclude")).flatten(),
+            repository: folder == repository,
+        }));
+    }
+    rules
+}
+
+/// Whether the entry at this workspace-relative path is ignored. What lies in an ignored folder is not asked about.
+pub(crate) fn ignored(rules: &Rules, path: &Path, is_folder: bool) -> bool {
+    let levels = || std::iter::successors(rules.as_deref(), |level| level.above.as_deref());
+    for level in levels() {
+        match level.verdict(level.ignore.as_ref(), path, is_folder) {
+            Match::None => {}
+            verdict => return verdict.is_ignore(),
+        }
+    }
+    for level in levels() {
+        for matcher in [&level.gitignore, &level.exclude] {
+            match level.verdict(matcher.as_ref(), path, is_folder) {
+                Match::None => {}
+                verdict => return verdict.is_ignore(),
+            }
+        }
+        if level.repository {
+            break;
+        }
+    }
+    false
+}
+
+impl Level {
+    fn verdict(&self, matcher: Option<&Gitignore>, path: &Path, is_folder: bool) -> Match<()> {
+        let Some(matcher) = matcher else { return Match::None };
+        match &self.prefix {
+            Some(prefix) => matcher.matched(prefix.join(path), is_folder).map(|_| ()),
+            None => {
+                let below = as_path(path.as_os_str().as_bytes().get(self.skip..).unwrap_or_default());
+                matcher.matched(below, is_folder).map(|_| ())
+            }
+        }
+    }
+}
+
+fn compile(text: Option<Vec<u8>>) -> Option<Gitignore> {
+    let text = text?;
+    let text = String::from_utf8_lossy(text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text));
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.lines() {
+        // a line that is no glob ignores nothing, as in git
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok().filter(|matcher| !matcher.is_empty())
+}
+
+fn read_beneath(root: &Root, path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    read_regular(root.open_at(path, flags, Mode::empty()).ok()?.into())
+}
+
+/// For ignore files above the root: the one place where this crate reads outside, and all it keeps are patterns.
+fn read_outside(path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    read_regular(rustix::fs::open(path, flags, Mode::empty()).ok()?.into())
+}
+
+fn read_regular(file: File) -> Option<Vec<u8>> {
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity((stat.st_size as u64).min(SIZE_LIMIT) as usize);
+    file.take(SIZE_LIMIT).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,1 @@
+//! One binary so that it links once.
