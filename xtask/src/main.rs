@@ -5,6 +5,7 @@
 mod architecture;
 mod budget;
 mod generate;
+mod links;
 mod product;
 mod setup;
 mod steps;

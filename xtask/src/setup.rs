@@ -130,8 +130,21 @@ fn install_one(bundle: &Bundle) -> Result<()> {
         if !file.exists() {
             bail!("the installation went through but did not bring {}", file.display());
         }
+        if let Some(question) = probe(program) {
+            execute(Command::new("timeout").arg("60").arg(&file).arg(question))
+                .context("it does not run here")?;
+        }
     }
     fs::write(&stamp, "").with_context(|| format!("writing {}", stamp.display()))
+}
+
+/// How to ask a program whether it runs at all; some can only be asked by working with them.
+fn probe(program: &str) -> Option<&'static str> {
+    match program {
+        "conformance" | "mcp-inspector" | "mcp-server-filesystem" | "pyright-langserver" | "tsserver" => None,
+        "gopls" => Some("version"),
+        _ => Some("--version"),
+    }
 }
 
 fn system(bundle: &Bundle, packages: &[&str]) -> Result<()> {

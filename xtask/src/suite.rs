@@ -7,7 +7,7 @@ use anyhow::Result;
 use testkit::tools::{self, BUNDLES, Bundle};
 
 use crate::steps::{Steps, Verdict, capture, program};
-use crate::{architecture, budget, generate, setup};
+use crate::{architecture, budget, generate, links, setup};
 
 /// How much to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<ExitCode> {
     }
     steps.run("format", || program(cargo(root).args(["fmt", "--all", "--check"])));
     steps.run("architecture", || architecture::verdict(root));
+    steps.run("links", || links::verdict(root));
     steps.run("licences", || {
         program(cargo_deny(root).args([
             "--offline",
