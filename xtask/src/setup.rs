@@ -97,7 +97,7 @@ fn run_lane(bundles: &[&Bundle]) -> Vec<String> {
 fn install_one(bundle: &Bundle) -> Result<()> {
     match &bundle.source {
         Source::System { packages } => return system(bundle, packages),
-        Source::Rustup { components, .. } => {
+        Source::Rustup { components } => {
             need("rustup", "install Rust through rustup")?;
             return execute(Command::new("rustup").args(["component", "add"]).args(*components));
         }

@@ -63,8 +63,6 @@ pub enum Source {
     Rustup {
         /// The components.
         components: &'static [&'static str],
-        /// Files under the toolchain's folder that show that they are there.
-        evidence: &'static [&'static str],
     },
     /// Packages of the operating system (Debian's names).
     System {
@@ -113,10 +111,7 @@ pub const BUNDLES: &[Bundle] = &[
     Bundle {
         name: "rust",
         purpose: "Rust's language server and coverage tools",
-        source: Source::Rustup {
-            components: &["llvm-tools", "rust-analyzer", "rust-src"],
-            evidence: &["bin/rust-analyzer", "lib/rustlib/src/rust/library/Cargo.lock"],
-        },
+        source: Source::Rustup { components: &["llvm-tools", "rust-analyzer", "rust-src"] },
         programs: &["rust-analyzer"],
     },
     Bundle {
@@ -220,7 +215,7 @@ impl Bundle {
                 fingerprint(&[manifest, lock, &links])
             }
             Source::Python { requirements } => fingerprint(&[requirements]),
-            Source::Rustup { components, .. } => components.join(","),
+            Source::Rustup { components } => components.join(","),
             Source::System { packages } => packages.join(","),
         }
     }
@@ -242,9 +237,11 @@ impl Bundle {
     pub fn is_installed(&self) -> bool {
         match &self.source {
             Source::System { .. } => self.programs().all(|name| on_path(name).is_some()),
-            Source::Rustup { evidence, .. } => {
-                let root = toolchain_folder();
-                root.is_some_and(|root| evidence.iter().all(|file| root.join(file).exists()))
+            Source::Rustup { components } => {
+                // rustup keeps this list; a component's name there goes on with its platform.
+                let list = toolchain_folder().map(|root| root.join("lib/rustlib/components"));
+                let list = list.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+                components.iter().all(|component| list.lines().any(|line| line.starts_with(component)))
             }
             _ => self.stamp().is_some_and(|stamp| stamp.exists()),
         }
