@@ -1,6 +1,6 @@
 //! What one server process holds for all its sessions.
 
-use crate::{Access, Session, SessionGuard, ToolError, Toolset};
+use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset};
 use config::Settings;
 use sandbox::Sandbox;
 use scrub::Scrubber;
@@ -27,11 +27,23 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the workspaces and registers the tools.
+    /// Opens the workspaces and registers the shipped tools.
     ///
     /// # Errors
     /// A workspace that cannot be opened, or a `--tools` entry that names nothing.
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> anyhow::Result<Arc<Self>> {
+        Self::with_catalog(settings, sandbox, Catalog::shipped())
+    }
+
+    /// The same with tools of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Host::new`].
+    pub fn with_catalog(
+        settings: Settings,
+        sandbox: Arc<dyn Sandbox>,
+        catalog: Catalog,
+    ) -> anyhow::Result<Arc<Self>> {
         let mut workspaces = BTreeMap::new();
         for named in &settings.workspaces {
             let workspace = Workspace::open(&named.name, &named.root)?;
@@ -42,7 +54,7 @@ impl Host {
             scrubber = scrubber.secret(&secret.name, &secret.value);
         }
         Ok(Arc::new(Self {
-            tools: Toolset::new(&settings)?,
+            tools: Toolset::new(&settings, catalog)?,
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             scrubber: Arc::new(scrubber.build()),
             workspaces,

@@ -3,14 +3,14 @@
 use crate::{Progress, Reply, ToolError};
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Finished calls that nobody asked for again: the oldest go beyond this.
+const MAX_FINISHED: usize = 16;
 
 pub(crate) type Finished = Result<Reply, ToolError>;
 
@@ -46,34 +46,106 @@ impl Job {
     }
 }
 
-/// The unfinished calls of one session.
+/// The calls of one session that were answered before they ended.
 #[derive(Default)]
-pub(crate) struct Jobs {
-    next: AtomicU64,
-    kept: Mutex<BTreeMap<String, Job>>,
+pub(crate) struct Jobs(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    last: u64,
+    closed: bool,
+    /// By number; nothing in the place of a job that another call waits for.
+    jobs: BTreeMap<u64, Option<Job>>,
 }
 
 impl Jobs {
+    /// Keeps a job under a new handle.
     pub(crate) fn keep(&self, job: Job) -> String {
-        let handle = format!("h{}", self.next.fetch_add(1, Ordering::Relaxed) + 1);
-        self.put_back(handle.clone(), job);
-        handle
+        let mut kept = self.lock();
+        kept.last += 1;
+        let number = kept.last;
+        kept.put(number, job);
+        handle(number)
     }
 
-    pub(crate) fn put_back(&self, handle: String, job: Job) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, job);
-    }
-
-    pub(crate) fn take(&self, handle: &str) -> Result<Job, ToolError> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.remove(handle).ok_or_else(|| {
-            let known: Vec<&str> = kept.keys().map(String::as_str).collect();
+    /// The job of `tool` behind a handle, which stays reserved meanwhile.
+    pub(crate) fn take(&self, tool: &str, wanted: &str) -> Result<(Reservation<'_>, Job), ToolError> {
+        let mut kept = self.lock();
+        let number = wanted.strip_prefix('h').and_then(|number| number.parse::<u64>().ok());
+        let Some((number, slot)) = number.and_then(|number| Some((number, kept.jobs.get_mut(&number)?)))
+        else {
+            let known: Vec<String> = kept.jobs.keys().copied().map(handle).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            ToolError::caller(format!("unknown handle \"{handle}\"; still running: {known}"))
+            return Err(ToolError::caller(format!("unknown handle \"{wanted}\"; open handles: {known}")));
+        };
+        match slot {
+            None => Err(ToolError::with_hint(
+                format!("another call already waits for handle \"{wanted}\""),
+                "let that call end, or cancel it",
+            )),
+            Some(job) if job.tool != tool => Err(ToolError::with_hint(
+                format!("handle \"{wanted}\" belongs to {}, not to {tool}", job.tool),
+                format!("call {} with it", job.tool),
+            )),
+            Some(_) => {
+                let job = slot.take().ok_or(ToolError::Cancelled)?;
+                Ok((Reservation { jobs: self, number: Some(number) }, job))
+            }
+        }
+    }
+
+    /// Cancels all, now and from now on.
+    pub(crate) fn close(&self) {
+        let mut kept = self.lock();
+        kept.closed = true;
+        kept.jobs.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A handle whose job somebody waits for. The handle is gone when the wait ends, unless the job is put back.
+pub(crate) struct Reservation<'a> {
+    jobs: &'a Jobs,
+    number: Option<u64>,
+}
+
+impl Reservation<'_> {
+    /// Keeps the job under the handle it had.
+    pub(crate) fn put_back(mut self, job: Job) -> String {
+        self.number.take().map_or_else(String::new, |number| {
+            self.jobs.lock().put(number, job);
+            handle(number)
         })
     }
+}
 
-    pub(crate) fn clear(&self) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.jobs.lock().jobs.remove(&number);
+        }
     }
+}
+
+impl Kept {
+    fn put(&mut self, number: u64, job: Job) {
+        // Dropping the job cancels it.
+        if self.closed {
+            return;
+        }
+        self.jobs.insert(number, Some(job));
+        let ended = |job: &Option<Job>| job.as_ref().is_some_and(|job| job.task.is_finished());
+        let finished: Vec<u64> =
+            self.jobs.iter().filter(|(_, job)| ended(job)).map(|(number, _)| *number).collect();
+        for number in finished.iter().rev().skip(MAX_FINISHED) {
+            self.jobs.remove(number);
+        }
+    }
+}
+
+fn handle(number: u64) -> String {
+    format!("h{number}")
 }

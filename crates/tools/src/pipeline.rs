@@ -1,15 +1,22 @@
 //! The one way from a transport to a tool and back.
 
 use crate::{
-    Access, Call, Content, Host, Progress, ProgressUpdate, Reply, Session, ToolError,
-    bound::head_and_tail,
-    jobs::{Finished, Job},
-    tool::{AnyTool, Class},
+    Access, Call, Content, Host, Progress, Reply, Session, ToolError,
+    bound::{head_and_tail, over},
+    jobs::{Finished, Job, Reservation},
+    tool::{AnyTool, Class, Spec},
 };
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{
+    sync::{OwnedSemaphorePermit, TryAcquireError},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
+
+/// How often a client that asked for progress hears that a call still runs.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// No reply's text is longer than this, whatever a tool returns: a line on stdio stays far below the
 /// 1 MiB that some clients choke on.
@@ -26,7 +33,8 @@ struct Envelope {
 impl Session {
     /// Calls a tool: find · gate · pick workspace · decode · run · scrub · bound.
     ///
-    /// Every failure is a reply with `is_error`, so that no client retries it as a protocol fault.
+    /// Every failure is a reply with `is_error`, so that no client retries it as a protocol fault. Dropping
+    /// the future cancels the call.
     pub async fn call(
         self: &Arc<Self>,
         name: &str,
@@ -34,94 +42,80 @@ impl Session {
         cancel: CancellationToken,
         progress: Progress,
     ) -> Reply {
-        let reply = match self.admit(name, args, cancel, progress).await {
-            Ok(reply) => reply,
-            Err(error) => self.explain(name, error),
+        let done = tokio::select! {
+            done = self.admit(name, args, progress) => done,
+            () = cancel.cancelled() => Err(ToolError::Cancelled),
         };
-        finish(&self.host, reply)
+        finish(&self.host, done.unwrap_or_else(|error| self.explain(name, error)))
     }
 
-    async fn admit(
-        self: &Arc<Self>,
-        name: &str,
-        mut args: Map<String, Value>,
-        cancel: CancellationToken,
-        progress: Progress,
-    ) -> Finished {
+    async fn admit(self: &Arc<Self>, name: &str, mut args: Map<String, Value>, caller: Progress) -> Finished {
         let tool = self.host.tools.find(name)?;
-        if self.access == Access::ReadOnly && tool.spec().class == Class::Write {
+        let spec = tool.spec();
+        if self.access == Access::ReadOnly && spec.class == Class::Write {
             return Err(ToolError::caller(format!("{name} changes things, and this session is read-only")));
         }
-        let envelope = Envelope::take(tool.as_ref(), &mut args)?;
-        let _slot = self.host.slots.clone().try_acquire_owned().map_err(|error| match error {
-            tokio::sync::TryAcquireError::Closed => ToolError::caller("the server is shutting down"),
-            tokio::sync::TryAcquireError::NoPermits => ToolError::with_hint(
-                format!("too many calls at once (limit {})", self.host.settings.limits.concurrent_calls),
-                "wait for one to end and call again",
-            ),
-        })?;
+        let envelope = Envelope::take(spec, &mut args)?;
         if let Some(handle) = envelope.handle {
-            let job = self.jobs.take(&handle)?;
-            if job.tool != tool.spec().name {
-                let owner = job.tool;
-                self.jobs.put_back(handle.clone(), job);
-                return Err(ToolError::caller(format!(
-                    "handle \"{handle}\" belongs to {owner}, not to {name}"
-                )));
-            }
-            return self.attend(job, Some(handle), envelope.wait, &cancel).await;
+            let (reservation, job) = self.jobs.take(spec.name, &handle)?;
+            return self.attend(job, Some(reservation), envelope.wait, &caller).await;
         }
+        let slot = self.slot()?;
         let stop = self.cancel.child_token();
         let call = Call {
             session: Arc::clone(self),
             workspace: self.host.workspace(envelope.workspace.as_deref())?,
             cancel: stop.clone(),
-            progress: scrubbed(&self.host, progress),
+            progress: Progress::scrubbed(&self.host.scrubber),
         };
-        if !tool.spec().long {
-            let _stop = stop.drop_guard();
-            let work = self.host.running.track_future(run(tool, call, args));
-            return tokio::select! {
-                () = cancel.cancelled() => Err(ToolError::Cancelled),
-                done = work => done,
-            };
-        }
-        // A call that may be picked up again lives in a task of its own, whoever waits for it.
         let progress = call.progress.clone();
-        let name = tool.spec().name;
-        let job = Job::new(name, progress, self.host.running.spawn(run(tool, call, args)), stop);
-        self.attend(job, None, envelope.wait, &cancel).await
+        if spec.long {
+            // A call that may be picked up again lives in a task of its own, whoever waits for it, and
+            // takes up its slot until it ends.
+            let work = async move {
+                let _slot = slot;
+                run(tool, call, args).await
+            };
+            let job = Job::new(spec.name, progress, self.host.running.spawn(work), stop);
+            return self.attend(job, None, envelope.wait, &caller).await;
+        }
+        let (_slot, _stop) = (slot, stop.drop_guard());
+        let work = self.host.running.track_future(run(tool, call, args));
+        reporting(&progress, &caller, work).await
+    }
+
+    fn slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        Arc::clone(&self.host.slots).try_acquire_owned().map_err(|error| match error {
+            TryAcquireError::Closed => ToolError::caller("the server is shutting down"),
+            TryAcquireError::NoPermits => ToolError::with_hint(
+                format!("too many calls at once (limit {})", self.host.settings.limits.concurrent_calls),
+                "wait for one to end and call again",
+            ),
+        })
     }
 
     /// Waits for a job as long as the caller does.
     async fn attend(
         &self,
         job: Job,
-        handle: Option<String>,
+        reservation: Option<Reservation<'_>>,
         wait: Option<Duration>,
-        cancel: &CancellationToken,
+        caller: &Progress,
     ) -> Finished {
-        let tool = job.tool;
-        tokio::select! {
-            () = cancel.cancelled() => Err(ToolError::Cancelled),
-            done = job.wait(wait) => match done {
-                Ok(finished) => finished,
-                Err(job) => {
-                    let so_far = job.progress.so_far();
-                    let handle = match handle {
-                        Some(handle) => {
-                            self.jobs.put_back(handle.clone(), job);
-                            handle
-                        }
-                        None => self.jobs.keep(job),
-                    };
-                    let so_far = if so_far.is_empty() { String::new() } else { format!("\n{so_far}") };
-                    Ok(Reply::text(format!(
-                        "{tool} still running; call {tool} again with handle \"{handle}\" to go on waiting{so_far}"
-                    )))
-                }
-            },
-        }
+        let progress = job.progress.clone();
+        let job = match reporting(&progress, caller, job.wait(wait)).await {
+            Ok(finished) => return finished,
+            Err(job) => job,
+        };
+        let (tool, so_far) = (job.tool, progress.so_far());
+        let handle = match reservation {
+            Some(reservation) => reservation.put_back(job),
+            None => self.jobs.keep(job),
+        };
+        let so_far = if so_far.is_empty() { String::new() } else { format!("\n{so_far}") };
+        Ok(Reply::text(format!(
+            "{tool} still running; call {tool} again with handle \"{handle}\" to go on waiting{so_far}"
+        )))
     }
 
     fn explain(&self, name: &str, error: ToolError) -> Reply {
@@ -137,6 +131,33 @@ impl Session {
     }
 }
 
+struct Detach<'a>(&'a Progress);
+
+impl Drop for Detach<'_> {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
+}
+
+/// Awaits `work` while `progress` goes to the caller, with a sign of life every second if it listens.
+async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<Output = T>) -> T {
+    if !progress.attach(caller) {
+        return work.await;
+    }
+    // Nothing may be sent for a request that was answered or given up.
+    let _detached = Detach(progress);
+    let begin = Instant::now();
+    let mut seconds = tokio::time::interval_at(begin + HEARTBEAT, HEARTBEAT);
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = seconds.tick() => progress.beat(begin.elapsed()),
+        }
+    }
+}
+
 /// Runs one tool: a panic ends the call and nothing else, a cancel drops the work.
 async fn run(tool: Arc<dyn AnyTool>, call: Call, args: Map<String, Value>) -> Finished {
     let work = AssertUnwindSafe(tool.run(&call, args)).catch_unwind();
@@ -147,8 +168,8 @@ async fn run(tool: Arc<dyn AnyTool>, call: Call, args: Map<String, Value>) -> Fi
 }
 
 impl Envelope {
-    fn take(tool: &dyn AnyTool, args: &mut Map<String, Value>) -> Result<Self, ToolError> {
-        let name = tool.spec().name;
+    fn take(spec: &Spec, args: &mut Map<String, Value>) -> Result<Self, ToolError> {
+        let name = spec.name;
         let text = |key: &str, value: Value| match value {
             Value::String(text) => Ok(text),
             other => Err(ToolError::caller(format!("{name}: `{key}` must be a string, got {other}"))),
@@ -157,7 +178,7 @@ impl Envelope {
         if let Some(value) = args.remove("workspace") {
             envelope.workspace = Some(text("workspace", value)?);
         }
-        if tool.spec().long {
+        if spec.long {
             if let Some(value) = args.remove("handle") {
                 envelope.handle = Some(text("handle", value)?);
             }
@@ -173,29 +194,27 @@ impl Envelope {
     }
 }
 
-/// Progress messages leave the process like any other text.
-fn scrubbed(host: &Arc<Host>, progress: Progress) -> Progress {
-    let scrubber = Arc::clone(&host.scrubber);
-    Progress::to(move |update: ProgressUpdate| {
-        let message = scrubber.scrub(&update.message).into_owned();
-        progress.report(ProgressUpdate { message, ..update });
-    })
-}
-
 /// The way out: no secret and no endless text.
 fn finish(host: &Host, mut reply: Reply) -> Reply {
+    let mut room = MAX_TEXT;
     for content in &mut reply.content {
         if let Content::Text(text) = content {
-            let clean = host.scrubber.scrub(text);
-            if let Some(bounded) = head_and_tail(&clean, MAX_TEXT) {
-                *text = bounded;
-            } else if let std::borrow::Cow::Owned(clean) = clean {
+            if let Cow::Owned(clean) = host.scrubber.scrub(text) {
                 *text = clean;
             }
+            if let Some(bounded) = head_and_tail(text, room) {
+                *text = bounded;
+            }
+            room = room.saturating_sub(text.len());
         }
     }
     if let Some(structured) = &mut reply.structured {
         host.scrubber.scrub_json(structured);
+        if let Some(size) = over(structured, MAX_TEXT) {
+            reply.structured = None;
+            let note = format!("structured content of more than {size} bytes left out");
+            reply.content.push(Content::Text(note));
+        }
     }
     reply
 }

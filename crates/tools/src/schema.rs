@@ -77,13 +77,16 @@ pub(crate) fn decode<T: DeserializeOwned + JsonSchema>(
     tool: &str,
     args: Map<String, Value>,
 ) -> Result<T, ToolError> {
-    let text = Value::Object(args.clone());
-    serde_path_to_error::deserialize::<_, T>(text).map_err(|error| explain::<T>(tool, &args, &error))
+    let args = Value::Object(args);
+    // Borrowed, so that a failure can be looked at again without a copy of every good call's arguments.
+    T::deserialize(&args).or_else(|_| {
+        serde_path_to_error::deserialize(&args).map_err(|error| explain::<T>(tool, &args, &error))
+    })
 }
 
 fn explain<T: JsonSchema>(
     tool: &str,
-    args: &Map<String, Value>,
+    args: &Value,
     error: &serde_path_to_error::Error<serde_json::Error>,
 ) -> ToolError {
     let schema = input::<T>();

@@ -36,7 +36,7 @@ impl Session {
     /// Ends everything the session started. Calling it twice is harmless.
     pub fn close(&self) {
         self.cancel.cancel();
-        self.jobs.clear();
+        self.jobs.close();
     }
 }
 

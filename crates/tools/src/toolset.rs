@@ -2,15 +2,29 @@
 
 use crate::{
     ToolError,
-    tool::{AnyTool, Class, Spec},
+    tool::{AnyTool, Class, Spec, Tool},
 };
 use config::Settings;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Every tool there is: a line each.
-fn all() -> Vec<Arc<dyn AnyTool>> {
-    vec![]
+/// The tools a process may register.
+#[derive(Default)]
+pub struct Catalog(Vec<Arc<dyn AnyTool>>);
+
+impl Catalog {
+    /// Every tool this product ships: a line each.
+    #[must_use]
+    pub fn shipped() -> Self {
+        Self::default()
+    }
+
+    /// One more.
+    #[must_use]
+    pub fn with(mut self, tool: impl Tool) -> Self {
+        self.0.push(Arc::new(tool));
+        self
+    }
 }
 
 /// A tool as it is shown to clients.
@@ -31,12 +45,12 @@ pub struct Toolset {
 }
 
 impl Toolset {
-    /// The tools that `settings` register.
+    /// The tools of `catalog` that `settings` register.
     ///
     /// # Errors
     /// A `--tools` entry that names nothing.
-    pub fn new(settings: &Settings) -> anyhow::Result<Self> {
-        let mut tools = chosen(all(), &settings.tools.0)?;
+    pub fn new(settings: &Settings, catalog: Catalog) -> anyhow::Result<Self> {
+        let mut tools = chosen(catalog.0, &settings.tools.0)?;
         tools.retain(|tool| !settings.readonly || tool.spec().class == Class::Read);
         let several = settings.workspaces.len() > 1;
         let listed = tools.iter().map(|tool| list(tool.as_ref(), several)).collect();
@@ -65,7 +79,10 @@ fn list(tool: &dyn AnyTool, several_workspaces: bool) -> Listed {
                 "wait".into(),
                 json!({"type": "number", "description": "s; then reply with a handle"}),
             );
-            properties.insert("handle".into(), json!({"type": "string", "description": "go on waiting"}));
+            properties.insert(
+                "handle".into(),
+                json!({"type": "string", "description": "go on waiting; rest ignored"}),
+            );
         }
         if several_workspaces {
             properties.insert("workspace".into(), json!({"type": "string"}));
