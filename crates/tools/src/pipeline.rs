@@ -212,7 +212,7 @@ fn finish(host: &Host, mut reply: Reply) -> Reply {
         host.scrubber.scrub_json(structured);
         if let Some(size) = over(structured, MAX_TEXT) {
             reply.structured = None;
-            let note = format!("structured content of more than {size} bytes left out");
+            let note = format!("structured content (about {size} bytes) left out");
             reply.content.push(Content::Text(note));
         }
     }
