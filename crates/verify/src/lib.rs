@@ -6,6 +6,7 @@
 
 mod detector;
 mod facts;
+pub mod junit;
 pub mod languages;
 mod model;
 mod plan;

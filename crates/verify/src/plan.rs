@@ -12,6 +12,8 @@ pub struct Plan {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
+    /// Further programs that must be on the PATH for it to work ("cargo-clippy").
+    pub needs: Vec<String>,
     /// Variables set for it.
     pub env: Vec<(String, String)>,
     /// Where it runs, relative to the project folder.

@@ -1,6 +1,7 @@
 //! The languages this build ships, in detection order. Adding one: a file here and a line in [`all`].
 
 mod go;
+mod rust;
 mod tasks;
 
 use crate::Detector;
@@ -8,5 +9,5 @@ use crate::Detector;
 /// Every shipped detector, in detection order: Go, Rust, Node, Python.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Detector] {
-    &[&go::Go]
+    &[&go::Go, &rust::Rust]
 }

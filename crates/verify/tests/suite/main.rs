@@ -1,6 +1,7 @@
 //! Readers by data: real outputs in, expected results out.
 
-#![expect(clippy::disallowed_methods, reason = "tests read fixtures")]
+#![expect(clippy::expect_used, reason = "a test may stop where its fixture is wrong")]
 
 mod go;
+mod rust;
 mod support;

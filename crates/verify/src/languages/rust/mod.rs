@@ -1,0 +1,117 @@
+//! Rust: cargo test and nextest, clippy, cargo check, rustfmt, rust-analyzer.
+
+mod cargo;
+mod diagnostics;
+mod doctest;
+mod failure;
+mod manifest;
+mod nextest;
+mod plan;
+mod target;
+
+use crate::{
+    Answer, Captured, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan, ScriptError,
+    ServerPlan, TestAsk, TestReader, TestRun, languages::tasks,
+};
+use std::path::Path;
+
+/// The Rust detector.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rust;
+
+impl Detector for Rust {
+    fn language(&self) -> &'static str {
+        "rust"
+    }
+
+    fn markers(&self) -> &'static [&'static str] {
+        &["Cargo.toml"]
+    }
+
+    fn owns(&self, file: &Path) -> bool {
+        file.extension().is_some_and(|extension| extension == "rs")
+    }
+
+    fn binaries(&self, facts: &dyn Facts) -> Vec<NeededBinary> {
+        let needed = |binary: &str, purpose, get| NeededBinary {
+            binary: binary.to_owned(),
+            purpose,
+            version_args: &["--version"],
+            get,
+            local: None,
+        };
+        let mut binaries = vec![
+            needed("cargo", "run_tests, run_typecheck", "https://rustup.rs"),
+            needed("cargo-clippy", "run_lint", "rustup component add clippy"),
+            needed("rustfmt", "run_format", "rustup component add rustfmt"),
+            needed("rust-analyzer", "code intelligence", "rustup component add rust-analyzer rust-src"),
+        ];
+        if manifest::configures_nextest(facts) {
+            binaries.push(needed("cargo-nextest", "run_tests", "cargo install --locked cargo-nextest"));
+        }
+        binaries
+    }
+
+    fn test_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>> {
+        Ok(plan::tests(facts, ask))
+    }
+
+    fn test_reader(&self, plan: &Plan, facts: &dyn Facts) -> Box<dyn TestReader> {
+        match plan.runner {
+            "nextest" => Box::new(nextest::Reader::new(plan)),
+            _ => Box::new(cargo::Reader::new(plan, manifest::base(facts))),
+        }
+    }
+
+    fn follow_up(&self, _facts: &dyn Facts, plan: &Plan, run: &mut TestRun) -> Option<Plan> {
+        plan::follow_up(plan, run)
+    }
+
+    fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
+        Ok(plan::check(facts, ask, "clippy"))
+    }
+
+    fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun {
+        diagnostics::lint(plan, facts, captured)
+    }
+
+    fn typecheck_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
+        Ok(plan::check(facts, ask, "check"))
+    }
+
+    fn format_cmd(&self, facts: &dyn Facts, file: &str, text: &[u8]) -> Answer<Plan> {
+        Ok(plan::format(facts, file, text))
+    }
+
+    fn scripts(&self, facts: &dyn Facts) -> Vec<String> {
+        let mut names = manifest::aliases(facts);
+        names.extend(tasks::names(facts));
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn script_cmd(&self, facts: &dyn Facts, name: &str) -> Result<Plan, ScriptError> {
+        plan::script(facts, name)
+            .or_else(|| tasks::plan(facts, name))
+            .ok_or_else(|| tasks::unknown(self, facts, name))
+    }
+
+    fn server_cmd(&self, _facts: &dyn Facts) -> Answer<Vec<ServerPlan>> {
+        Ok(vec![ServerPlan {
+            name: "rust-analyzer",
+            program: "rust-analyzer".to_owned(),
+            args: Vec::new(),
+            options: serde_json::json!({}),
+        }])
+    }
+
+    fn exit_meaning(&self, plan: &Plan, code: i32) -> ExitMeaning {
+        match (plan.runner, code) {
+            (_, 0) => ExitMeaning::Clean,
+            // cargo says 101 for failed tests and for code that does not compile alike: both are findings.
+            ("cargo test" | "clippy" | "check", 101) | ("nextest", 100) => ExitMeaning::Findings,
+            _ => ExitMeaning::Broken,
+        }
+    }
+}

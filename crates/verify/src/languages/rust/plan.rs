@@ -1,0 +1,304 @@
+//! Which commands verify a Rust project.
+
+use super::manifest::{self, Members};
+use crate::{Facts, Injected, LintAsk, Plan, Scope, TestAsk, TestId, TestRun};
+use std::collections::BTreeMap;
+
+/// How often a test process that keeps dying is started again to name the next culprit.
+const ROUNDS: u64 = 8;
+
+const NEXTEST_CONFIG: &str = "nextest-tool.toml";
+const NEXTEST_REPORT: &str = "nextest-junit.xml";
+
+/// The commands that run tests.
+pub(super) fn tests(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
+    let configured = manifest::configures_nextest(facts);
+    if configured && facts.which("cargo-nextest").is_some() {
+        return nextest(facts, ask);
+    }
+    let mut whole = cargo_test();
+    if configured {
+        let why = ".config/nextest.toml is there, but cargo-nextest is not installed: cargo test instead";
+        whole.why.push(why.to_owned());
+    }
+    if !ask.only.is_empty() {
+        return by_unit(&ask.only).into_iter().map(|(unit, ids)| exact(&whole, unit, &ids)).collect();
+    }
+    members(facts, &mut whole);
+    if !ask.names.is_empty() {
+        whole.args.push("--".to_owned());
+        whole.args.extend(ask.names.iter().cloned());
+        whole.why.push("names select every test that contains one of them".to_owned());
+        whole.memo = serde_json::json!({ "names": ask.names });
+    }
+    vec![whole]
+}
+
+fn cargo_test() -> Plan {
+    Plan {
+        runner: "cargo test",
+        program: "cargo".to_owned(),
+        args: ["test", "--no-fail-fast", "--message-format=json"].map(str::to_owned).to_vec(),
+        env: quiet(),
+        // The order of cargo's lines among those of the tests says which target they belong to.
+        merged: true,
+        why: vec!["Cargo.toml: cargo test; --no-fail-fast runs every target".to_owned()],
+        ..Plan::default()
+    }
+}
+
+fn quiet() -> Vec<(String, String)> {
+    [("CARGO_TERM_COLOR", "never"), ("NO_COLOR", "1"), ("RUST_BACKTRACE", "0")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
+}
+
+fn members(facts: &dyn Facts, plan: &mut Plan) {
+    match manifest::members(facts) {
+        Members::Single => {}
+        Members::Chosen => plan.why.push("the workspace's default-members are used".to_owned()),
+        Members::All => {
+            plan.args.push("--workspace".to_owned());
+            plan.why.push("--workspace: without it a root package would hide the other members".to_owned());
+        }
+    }
+}
+
+fn by_unit(only: &[TestId]) -> BTreeMap<&str, Vec<&TestId>> {
+    let mut units: BTreeMap<&str, Vec<&TestId>> = BTreeMap::new();
+    for id in only {
+        units.entry(&id.unit).or_default().push(id);
+    }
+    units
+}
+
+/// A rerun of some tests of one target; the target's own arguments are its unit.
+fn exact(whole: &Plan, unit: &str, ids: &[&TestId]) -> Plan {
+    let mut plan = whole.clone();
+    plan.args.extend(unit.split_whitespace().map(str::to_owned));
+    plan.why.push(format!("exactly the {} test(s) of {unit}", ids.len()));
+    let names: Vec<String> =
+        ids.iter().map(|id| id.path.join("::")).filter(|name| !name.is_empty()).collect();
+    // A target with its own harness has no names: all of it runs again.
+    if names.len() < ids.len() {
+        return plan;
+    }
+    plan.args.push("--".to_owned());
+    if unit.ends_with("--doc") {
+        let items: Vec<String> = names.iter().map(|name| doctest_item(name).to_owned()).collect();
+        plan.args.extend(items.iter().cloned());
+        plan.why.push("doctests are selected by item, because their lines move".to_owned());
+        plan.memo = serde_json::json!({ "names": items });
+    } else {
+        plan.args.push("--exact".to_owned());
+        plan.args.extend(names.iter().cloned());
+        plan.memo = serde_json::json!({ "only": names });
+    }
+    plan
+}
+
+/// `src/lib.rs - add` of `src/lib.rs - add (line 5)`.
+fn doctest_item(name: &str) -> &str {
+    name.find("(line ").map_or(name, |at| &name[..at + "(line ".len()])
+}
+
+fn nextest(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
+    let report = facts.scratch().join(NEXTEST_REPORT);
+    let config = format!(
+        "[profile.default.junit]\npath = {:?}\nstore-success-output = false\nstore-failure-output = true\n",
+        report.display().to_string()
+    );
+    let mut plan = Plan {
+        runner: "nextest",
+        program: "cargo".to_owned(),
+        args: vec![
+            "nextest".to_owned(),
+            "run".to_owned(),
+            "--no-fail-fast".to_owned(),
+            "--tool-config-file".to_owned(),
+            format!("codegen-sandbox:{}", facts.scratch().join(NEXTEST_CONFIG).display()),
+        ],
+        needs: vec!["cargo-nextest".to_owned()],
+        env: quiet(),
+        inject: vec![Injected { name: NEXTEST_CONFIG.to_owned(), content: config.into() }],
+        report: Some(NEXTEST_REPORT.to_owned()),
+        why: vec![".config/nextest.toml: the project uses nextest".to_owned()],
+        ..Plan::default()
+    };
+    let (doc, own): (Vec<&TestId>, Vec<&TestId>) = ask.only.iter().partition(|id| id.unit.ends_with("--doc"));
+    let mut plans = Vec::new();
+    if ask.only.is_empty() || !own.is_empty() {
+        members(facts, &mut plan);
+        if !own.is_empty() {
+            let each = |id: &&TestId| format!("(binary_id({}) & test(={}))", id.unit, id.path.join("::"));
+            plan.args.extend(["-E".to_owned(), own.iter().map(each).collect::<Vec<_>>().join(" | ")]);
+            plan.memo = serde_json::json!({ "only": own });
+        }
+        plan.args.extend(ask.names.iter().cloned());
+        plans.push(plan);
+    }
+    let doctests = cargo_test();
+    if ask.only.is_empty() && manifest::has_library(facts) {
+        let mut doctests = doctests;
+        doctests.args.push("--doc".to_owned());
+        members(facts, &mut doctests);
+        doctests.why.push("nextest does not run doctests".to_owned());
+        if !ask.names.is_empty() {
+            doctests.args.push("--".to_owned());
+            doctests.args.extend(ask.names.iter().cloned());
+        }
+        plans.push(doctests);
+    } else {
+        let ids: Vec<TestId> = doc.into_iter().cloned().collect();
+        plans.extend(by_unit(&ids).into_iter().map(|(unit, ids)| exact(&doctests, unit, &ids)));
+    }
+    plans
+}
+
+/// The next command that a run asks for: a target that died is run test by test, to name the culprit; then
+/// without it, to hear of the others.
+pub(super) fn follow_up(plan: &Plan, run: &mut TestRun) -> Option<Plan> {
+    if plan.runner != "cargo test" {
+        return None;
+    }
+    if let Some(unit) = run.carry["hung"]["unit"].as_str() {
+        let mut list = cargo_test();
+        list.args.extend(unit.split_whitespace().map(str::to_owned));
+        list.args.extend(["--".to_owned(), "--list".to_owned()]);
+        list.why = vec![format!("{unit} hung: its list of tests tells which did not end")];
+        list.memo = serde_json::json!({ "list": unit, "finished": run.carry["hung"]["finished"] });
+        run.carry = serde_json::Value::Null;
+        return Some(list);
+    }
+    let mut waiting: Vec<serde_json::Value> = run.carry["dead"].as_array().cloned().unwrap_or_default();
+    waiting.extend(plan.memo["waiting"].as_array().cloned().unwrap_or_default());
+    run.carry = serde_json::Value::Null;
+    let rounds = plan.memo["round"].as_u64().unwrap_or(0);
+    if waiting.is_empty() || rounds >= ROUNDS {
+        return None;
+    }
+    let dead = waiting.remove(0);
+    let unit = dead["unit"].as_str()?.to_owned();
+    let culprits: Vec<String> = serde_json::from_value(dead["culprits"].clone()).unwrap_or_default();
+    let count = |name: &str| u32::try_from(dead[name].as_u64().unwrap_or(0)).unwrap_or(0);
+    run.passed = run.passed.saturating_sub(count("passed"));
+    run.skipped = run.skipped.saturating_sub(count("skipped"));
+    run.failures.retain(|failure| failure.id.unit != unit || culprits.contains(&failure.id.path.join("::")));
+    run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
+    run.notes.retain(|note| !note.contains(&unit));
+
+    let mut next = cargo_test();
+    next.args.extend(unit.split_whitespace().map(str::to_owned));
+    next.args.extend(["--".to_owned(), "--test-threads=1".to_owned(), "--exact".to_owned()]);
+    let only: Vec<String> = serde_json::from_value(dead["only"].clone()).unwrap_or_default();
+    let only: Vec<String> = only.into_iter().filter(|name| !culprits.contains(name)).collect();
+    if only.is_empty() && dead["only"].as_array().is_some_and(|only| !only.is_empty()) {
+        return None;
+    }
+    next.args.extend(only.iter().cloned());
+    for culprit in &culprits {
+        next.args.extend(["--skip".to_owned(), culprit.clone()]);
+    }
+    next.why = vec![format!("the test process of {unit} died: one test at a time names the culprit")];
+    next.memo = serde_json::json!({
+        "culprits": culprits, "waiting": waiting, "round": rounds + 1, "crashed_only": only,
+    });
+    Some(next)
+}
+
+/// The command that lints or checks types.
+pub(super) fn check(facts: &dyn Facts, ask: &LintAsk, tool: &'static str) -> Plan {
+    let mut plan = Plan {
+        runner: tool,
+        program: "cargo".to_owned(),
+        args: vec![tool.to_owned(), "--message-format=json".to_owned()],
+        env: quiet(),
+        why: vec![match tool {
+            "clippy" => {
+                "clippy is Rust's linter; warnings count as findings, so -D warnings is left off".to_owned()
+            }
+            _ => "cargo check is the compiler without code generation".to_owned(),
+        }],
+        ..Plan::default()
+    };
+    if tool == "clippy" {
+        plan.needs.push("cargo-clippy".to_owned());
+    }
+    match &ask.scope {
+        Scope::Project => {
+            members(facts, &mut plan);
+            plan.args.push("--all-targets".to_owned());
+            plan.why.push("--all-targets covers tests, examples and benches".to_owned());
+        }
+        Scope::File(file) => {
+            plan.cwd = manifest::package_of(facts, file);
+            let inside = file.strip_prefix(&plan.cwd).unwrap_or(file).trim_start_matches('/');
+            let library = facts.exists(format!("{}/src/lib.rs", plan.cwd).trim_start_matches('/'));
+            plan.args.extend(target_of(inside, library));
+        }
+    }
+    if ask.fix {
+        plan.args.extend(["--fix", "--allow-dirty", "--allow-staged", "--allow-no-vcs"].map(str::to_owned));
+    }
+    plan
+}
+
+/// The target that a file of a package belongs to.
+fn target_of(file: &str, library: bool) -> Vec<String> {
+    let one = |kind: &str, rest: &str| {
+        let name = rest.split('/').next().unwrap_or(rest);
+        vec![format!("--{kind}"), name.trim_end_matches(".rs").to_owned()]
+    };
+    if let Some(rest) = file.strip_prefix("tests/") {
+        return one("test", rest);
+    }
+    if let Some(rest) = file.strip_prefix("examples/") {
+        return one("example", rest);
+    }
+    if let Some(rest) = file.strip_prefix("benches/") {
+        return one("bench", rest);
+    }
+    if let Some(rest) = file.strip_prefix("src/bin/") {
+        return one("bin", rest);
+    }
+    if file == "src/main.rs" || !library {
+        return vec!["--bins".to_owned()];
+    }
+    vec!["--lib".to_owned()]
+}
+
+/// The command that formats a file's text.
+pub(super) fn format(facts: &dyn Facts, file: &str, text: &[u8]) -> Plan {
+    let edition = manifest::edition(facts, file);
+    Plan {
+        runner: "rustfmt",
+        program: "rustfmt".to_owned(),
+        args: vec!["--emit".to_owned(), "stdout".to_owned(), "--edition".to_owned(), edition.clone()],
+        // rustfmt looks for rustfmt.toml from the folder it runs in.
+        cwd: file.rsplit_once('/').map(|(folder, _)| folder.to_owned()).unwrap_or_default(),
+        stdin: Some(text.to_vec()),
+        why: vec![format!("rustfmt does not read the edition from Cargo.toml: it is told {edition}")],
+        ..Plan::default()
+    }
+}
+
+/// The command that runs a cargo alias.
+pub(super) fn script(facts: &dyn Facts, name: &str) -> Option<Plan> {
+    let aliases = manifest::aliases(facts);
+    aliases.iter().find(|alias| *alias == name)?;
+    let configured = facts.read(".cargo/config.toml").or_else(|| facts.read(".cargo/config"));
+    let xtask = name == "xtask" && !configured.is_some_and(|text| text.contains("xtask"));
+    let (args, why) = match xtask {
+        true => (vec!["run", "--package", "xtask", "--"], "the project has an xtask package"),
+        false => (vec![name], "an alias in .cargo/config.toml"),
+    };
+    Some(Plan {
+        runner: "cargo alias",
+        program: "cargo".to_owned(),
+        args: args.into_iter().map(str::to_owned).collect(),
+        env: quiet(),
+        merged: true,
+        why: vec![why.to_owned()],
+        ..Plan::default()
+    })
+}
