@@ -1,45 +1,40 @@
-//! Secrets out of everything that leaves.
+//! Takes secrets out of everything that leaves.
+//!
+//! A [`Scrubber`] is built once from the configured secrets and the operator's patterns; it also knows the
+//! shapes of common credentials ([`rules()`]). It replaces what it finds by `[REDACTED:<type>]`:
+//!
+//! ```
+//! let scrubber = scrub::Scrubber::builder().secret("DB_PASSWORD", "correct horse battery").build();
+//! assert_eq!(scrubber.scrub("login correct horse battery ok"), "login [REDACTED:secret:DB_PASSWORD] ok");
+//! ```
+//!
+//! # What is found
+//! * **Exact values** of configured secrets, wherever they stand: as they are, JSON-escaped, in hexadecimal,
+//!   in base64 (both alphabets, at any alignment within a larger base64 text, wrapped over lines or not) and
+//!   URL-encoded (any mixture of encoded and plain characters).
+//! * **Shapes**: tokens with a recognisable form, private-key blocks, passwords in URLs.
+//! * **Assignments** `NAME=value` of secret-looking names, when the value looks like a literal secret.
+//!   Expressions, types, variables and placeholders stay, so that ordinary source code is not mangled.
+//!
+//! # Short secrets
+//! A configured secret of fewer than [`MIN_SECRET`] characters is not searched for at all (it would turn
+//! ordinary text to rubble); [`Scrubber::unprotected`] names those. One of fewer than [`MIN_ANYWHERE`]
+//! characters is replaced only where it stands alone, not inside a longer word.
+//!
+//! # Bytes
+//! The functions take `&str`. [`StreamScrubber::push`] takes bytes and replaces invalid UTF-8 by U+FFFD.
 
-use std::borrow::Cow;
+mod assign;
+mod exact;
+mod json;
+mod pem;
+mod rules;
+mod scrubber;
+mod span;
+mod stream;
 
-/// Takes secrets out of text.
-#[derive(Default)]
-pub struct Scrubber {}
-
-impl Scrubber {
-    /// Starts one.
-    #[must_use]
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// `text` without secrets.
-    #[must_use]
-    pub fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        Cow::Borrowed(text)
-    }
-
-    /// The same for every string in `value`.
-    pub fn scrub_json(&self, value: &mut serde_json::Value) {
-        let _ = value;
-    }
-}
-
-/// What a scrubber is made from.
-#[derive(Default)]
-pub struct Builder {}
-
-impl Builder {
-    /// An exact value that must never leave.
-    #[must_use]
-    pub fn secret(self, name: &str, value: &str) -> Self {
-        let _ = (name, value);
-        self
-    }
-
-    /// Makes it.
-    #[must_use]
-    pub fn build(self) -> Scrubber {
-        Scrubber {}
-    }
-}
+pub use exact::{MIN_ANYWHERE, MIN_SECRET};
+pub use rules::{Place, Rule, rules};
+pub use scrubber::{Builder, PatternError, Scrubbed, Scrubber};
+pub use span::{Hit, Hits};
+pub use stream::StreamScrubber;

@@ -1,0 +1,379 @@
+//! The exact values of configured secrets, in every form in which they tend to travel.
+
+use std::collections::HashSet;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+use crate::span::Span;
+
+/// Shorter secrets (in characters) are not searched for.
+pub const MIN_SECRET: usize = 4;
+/// Shorter secrets (in characters) are replaced only where they stand alone.
+pub const MIN_ANYWHERE: usize = 8;
+
+/// Encoded forms shorter than this would hit by chance.
+const MIN_ENCODED: usize = 6;
+/// Longer base64 forms are searched by their pieces, because tools wrap them over lines.
+const MAX_UNWRAPPED: usize = 48;
+const PIECE: usize = 24;
+/// A line of a secret with several lines is a secret of its own from this length on.
+const MIN_LINE: usize = 16;
+
+pub(crate) struct Exact {
+    /// `None` when no secret is configured.
+    automaton: Option<AhoCorasick>,
+    needles: Vec<Needle>,
+    /// The values searched for, sorted: to tell whether the end of a chunk may begin one.
+    texts: Vec<String>,
+    longest: usize,
+    unprotected: Vec<String>,
+    plus_is_space: bool,
+    wraps: bool,
+    multiline: bool,
+}
+
+struct Needle {
+    kind: usize,
+    form: Form,
+}
+
+enum Form {
+    /// The value itself or a form that stands for all of it.
+    Anywhere,
+    /// A short value: only between characters that are not part of a word.
+    Alone,
+    /// Base64; the neighbour holds some bits of the secret where marked.
+    Base64 { before: bool, after: bool },
+    /// A piece of a long base64 text, at this offset of it.
+    Piece { whole: std::sync::Arc<str>, at: usize },
+}
+
+impl Exact {
+    /// `secrets` are pairs of name and value; the first one's kind is `first_kind`.
+    pub(crate) fn new(secrets: &[(String, String)], first_kind: usize) -> Self {
+        let mut forms = Forms::default();
+        let mut unprotected = Vec::new();
+        let mut plus_is_space = false;
+        for (index, (name, value)) in secrets.iter().enumerate() {
+            let value = value.trim();
+            if value.chars().count() < MIN_SECRET || "[REDACTED:]".contains(value) {
+                unprotected.push(name.clone());
+                continue;
+            }
+            plus_is_space |= value.contains(' ');
+            forms.add_all(value, first_kind + index);
+        }
+        let Forms { texts, needles, .. } = forms;
+        // Building fails only beyond two billion states: more text than any configuration can hold.
+        let automaton = (!texts.is_empty())
+            .then(|| AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts).ok())
+            .flatten();
+        let longest = texts.iter().map(String::len).max().unwrap_or(0);
+        let mut sorted = texts;
+        sorted.sort_unstable();
+        let wraps = needles.iter().any(|needle| matches!(needle.form, Form::Piece { .. }));
+        let multiline = sorted.iter().any(|text| text.contains('\n'));
+        Self { automaton, needles, texts: sorted, longest, unprotected, plus_is_space, wraps, multiline }
+    }
+
+    pub(crate) fn unprotected(&self) -> &[String] {
+        &self.unprotected
+    }
+
+    /// The replacement for a named secret; a name that would itself give a secret away is left out.
+    pub(crate) fn marker(&self, name: &str) -> String {
+        let marker = format!("[REDACTED:secret:{name}]");
+        let tells = self.automaton.as_ref().is_some_and(|automaton| automaton.is_match(&marker));
+        if tells { "[REDACTED:secret]".to_owned() } else { marker }
+    }
+
+    /// Length in bytes of the longest text searched for.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    pub(crate) fn find(&self, text: &str, spans: &mut Vec<Span>) {
+        let Some(automaton) = &self.automaton else { return };
+        for hit in automaton.find_overlapping_iter(text) {
+            let needle = &self.needles[hit.pattern().as_usize()];
+            if let Some((start, end)) = needle.place(text.as_bytes(), hit.start(), hit.end()) {
+                spans.push(Span { start, end, kind: needle.kind });
+            }
+        }
+        self.find_url_encoded(automaton, text, spans);
+    }
+
+    /// Decodes every line with a `%XX` in it and searches that, so that any mixture of encoded and plain
+    /// characters is found, also of base64.
+    fn find_url_encoded(&self, automaton: &AhoCorasick, text: &str, spans: &mut Vec<Span>) {
+        let bytes = text.as_bytes();
+        let mut done = 0;
+        for at in memchr::memchr_iter(b'%', bytes) {
+            if at < done || hex_pair(bytes, at + 1).is_none() {
+                continue;
+            }
+            let start = memchr::memrchr(b'\n', &bytes[done..at]).map_or(done, |n| done + n + 1);
+            let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
+            done = end;
+            let mut decoded = Decoded::of(bytes, start, end);
+            self.find_decoded(automaton, &decoded, spans);
+            if self.plus_is_space && decoded.plus_to_space() {
+                self.find_decoded(automaton, &decoded, spans);
+            }
+        }
+    }
+
+    fn find_decoded(&self, automaton: &AhoCorasick, decoded: &Decoded, spans: &mut Vec<Span>) {
+        for hit in automaton.find_overlapping_iter(&decoded.bytes) {
+            let needle = &self.needles[hit.pattern().as_usize()];
+            if let Some((start, end)) = needle.place(&decoded.bytes, hit.start(), hit.end()) {
+                let (start, end) = (decoded.origin[start], decoded.origin[end]);
+                spans.push(Span { start, end, kind: needle.kind });
+            }
+        }
+    }
+
+    /// Where the longest end of `text`, which ends with a line, starts that may begin a secret of several lines.
+    pub(crate) fn begins_at(&self, text: &str) -> Option<usize> {
+        if !self.multiline {
+            return None;
+        }
+        let from = text.len().saturating_sub(self.longest.saturating_sub(1));
+        (from..text.len()).filter(|&at| text.is_char_boundary(at)).find(|&at| {
+            let tail = &text[at..];
+            let next = self.texts.partition_point(|known| known.as_str() < tail);
+            self.texts.get(next).is_some_and(|known| known.starts_with(tail))
+        })
+    }
+
+    /// Whether a hit may go on in the next line: some form is searched by its pieces.
+    pub(crate) fn wraps(&self) -> bool {
+        self.wraps
+    }
+}
+
+impl Needle {
+    /// The place to redact for a hit, if it counts.
+    fn place(&self, text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+        match &self.form {
+            Form::Anywhere => Some((start, end)),
+            Form::Alone => {
+                let word = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b >= 0x80);
+                let before = start.checked_sub(1).and_then(|at| text.get(at));
+                (!word(before) && !word(text.get(end))).then_some((start, end))
+            }
+            Form::Base64 { before, after } => {
+                let start = if *before { start - usize::from(base64_ends(text, start)) } else { start };
+                let end = end + usize::from(*after && text.get(end).is_some_and(|b| is_base64(*b)));
+                Some((start, end))
+            }
+            Form::Piece { whole, at } => Some(follow(text, start, end, whole.as_bytes(), *at)),
+        }
+    }
+}
+
+fn base64_ends(text: &[u8], end: usize) -> bool {
+    end.checked_sub(1).is_some_and(|at| is_base64(text[at]))
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+/// From a piece of a long base64 text, goes both ways as far as the rest follows, over line ends and what
+/// our own tools put at the start of a line (`12<TAB>`, `path:12:`).
+fn follow(text: &[u8], start: usize, end: usize, whole: &[u8], at: usize) -> (usize, usize) {
+    let (mut first, mut known) = (start, at);
+    while known > 0 && first > 0 {
+        if text[first - 1] == whole[known - 1] {
+            first -= 1;
+            known -= 1;
+        } else if let Some(before) = line_start_before(text, first) {
+            first = before;
+        } else {
+            break;
+        }
+    }
+    let (mut last, mut known) = (end, at + (end - start));
+    let mut confirmed = last;
+    while known < whole.len() && last < text.len() {
+        if text[last] == whole[known] {
+            last += 1;
+            known += 1;
+            confirmed = last;
+        } else if let Some(next) = line_text_after(text, last) {
+            last = next;
+        } else {
+            break;
+        }
+    }
+    (first.max(line_resume(text, first)), confirmed)
+}
+
+/// When `at` is the start of a line's text, the end of the line before.
+fn line_start_before(text: &[u8], at: usize) -> Option<usize> {
+    let line = memchr::memrchr(b'\n', &text[..at])?;
+    is_line_prefix(&text[line + 1..at]).then(|| line - usize::from(line > 0 && text[line - 1] == b'\r'))
+}
+
+/// When a line ends at `at`, the start of the next line's text.
+fn line_text_after(text: &[u8], at: usize) -> Option<usize> {
+    let line = match (text.get(at), text.get(at + 1)) {
+        (Some(b'\n'), _) => at + 1,
+        (Some(b'\r'), Some(b'\n')) => at + 2,
+        _ => return None,
+    };
+    let end = memchr::memchr(b'\n', &text[line..]).map_or(text.len(), |n| line + n);
+    let skipped = memchr::memrchr2(b'\t', b':', &text[line..end])
+        .map_or_else(|| text[line..end].iter().take_while(|b| **b == b' ').count(), |n| n + 1);
+    is_line_prefix(&text[line..line + skipped]).then_some(line + skipped)
+}
+
+/// Nothing, blanks, or something that ends like `12<TAB>` or `:12:`.
+fn is_line_prefix(prefix: &[u8]) -> bool {
+    match prefix.split_last() {
+        None => true,
+        Some((b'\t' | b':', rest)) => rest.last().is_none_or(u8::is_ascii_digit),
+        Some(_) => prefix.iter().all(|b| *b == b' '),
+    }
+}
+
+/// Going back over a line end leads nowhere when nothing matched there: then the span starts after it.
+fn line_resume(text: &[u8], first: usize) -> usize {
+    line_text_after(text, first).unwrap_or(first)
+}
+
+#[derive(Default)]
+struct Forms {
+    texts: Vec<String>,
+    needles: Vec<Needle>,
+    seen: HashSet<String>,
+}
+
+impl Forms {
+    fn add(&mut self, text: String, kind: usize, form: Form) {
+        if self.seen.insert(text.clone()) {
+            self.texts.push(text);
+            self.needles.push(Needle { kind, form });
+        }
+    }
+
+    fn add_all(&mut self, value: &str, kind: usize) {
+        let short = value.chars().count() < MIN_ANYWHERE;
+        self.add(value.to_owned(), kind, if short { Form::Alone } else { Form::Anywhere });
+        for text in json_forms(value) {
+            self.add(text, kind, if short { Form::Alone } else { Form::Anywhere });
+        }
+        if value.contains(' ') {
+            self.add(value.replace(' ', "+"), kind, Form::Anywhere);
+        }
+        for shift in 0..3 {
+            self.add_base64(value, shift, kind);
+        }
+        if !short {
+            let hex: String = value.bytes().map(|b| format!("{b:02x}")).collect();
+            self.add(hex.to_uppercase(), kind, Form::Anywhere);
+            self.add(hex, kind, Form::Anywhere);
+        }
+        if value.contains('\n') {
+            for line in value.lines().map(str::trim).filter(|line| is_secret_line(line)) {
+                self.add(line.to_owned(), kind, Form::Anywhere);
+            }
+        }
+    }
+
+    /// The characters of a base64 text that the value alone decides when `shift` bytes (modulo 3) precede it.
+    fn add_base64(&mut self, value: &str, shift: usize, kind: usize) {
+        let mut bytes = vec![0; shift];
+        bytes.extend_from_slice(value.as_bytes());
+        let encoded = STANDARD_NO_PAD.encode(&bytes);
+        let sure = &encoded[(shift * 8).div_ceil(6)..bytes.len() * 8 / 6];
+        if sure.len() < MIN_ENCODED {
+            return;
+        }
+        for text in [sure.to_owned(), sure.replace('+', "-").replace('/', "_")] {
+            if text.len() <= MAX_UNWRAPPED {
+                let form = Form::Base64 { before: shift != 0, after: !bytes.len().is_multiple_of(3) };
+                self.add(text, kind, form);
+                continue;
+            }
+            let whole: std::sync::Arc<str> = text.into();
+            let last = whole.len() - PIECE;
+            for at in (0..last).step_by(PIECE).chain([last]) {
+                let form = Form::Piece { whole: whole.clone(), at };
+                self.add(whole[at..at + PIECE].to_owned(), kind, form);
+            }
+        }
+    }
+}
+
+/// How JSON writers differ: what must be escaped, everything beyond ASCII, `/`, and `<`, `>`, `&`.
+fn json_forms(value: &str) -> [String; 4] {
+    let plain = serde_json::Value::from(value).to_string();
+    let plain = plain.trim_start_matches('"');
+    let plain = plain.strip_suffix('"').unwrap_or(plain).to_owned();
+    let mut ascii = String::new();
+    for c in plain.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    let slashes = plain.replace('/', "\\/");
+    let html = plain.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    [plain, ascii, slashes, html]
+}
+
+/// A line of a key file or of a JSON credential that is worth hiding on its own.
+fn is_secret_line(line: &str) -> bool {
+    line.len() >= MIN_LINE
+        && !line.starts_with("-----")
+        && !line.contains(' ')
+        && line.bytes().any(|b| b.is_ascii_digit())
+        && line.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+/// A line with its `%XX` decoded, and where each byte came from.
+struct Decoded {
+    bytes: Vec<u8>,
+    /// Start in the text of each decoded byte, and the end of the line.
+    origin: Vec<usize>,
+}
+
+impl Decoded {
+    fn of(text: &[u8], start: usize, end: usize) -> Self {
+        let mut decoded = Self { bytes: Vec::new(), origin: Vec::new() };
+        let mut at = start;
+        while at < end {
+            decoded.origin.push(at);
+            let pair = if text[at] == b'%' && at + 2 < end { hex_pair(text, at + 1) } else { None };
+            decoded.bytes.push(pair.unwrap_or(text[at]));
+            at += if pair.is_some() { 3 } else { 1 };
+        }
+        decoded.origin.push(end);
+        decoded
+    }
+
+    /// Form encoding writes a space as `+`. Tells whether there was one.
+    fn plus_to_space(&mut self) -> bool {
+        let mut any = false;
+        for (byte, origin) in self.bytes.iter_mut().zip(self.origin.windows(2)) {
+            let literal = origin[1] - origin[0] == 1;
+            if *byte == b'+' && literal {
+                *byte = b' ';
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+fn hex_pair(bytes: &[u8], at: usize) -> Option<u8> {
+    let digit = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
+    u8::try_from(digit(at)? * 16 + digit(at + 1)?).ok()
+}

@@ -1,0 +1,1 @@
+//! Ordinary source code is not mangled.
