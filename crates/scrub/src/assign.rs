@@ -117,6 +117,9 @@ fn is_secret_name(name: &str) -> bool {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
     let flat: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    if matches!(name, "PWD" | "OLDPWD") {
+        return false; // the shell's working directory
+    }
     let bare = name.rsplit(['_', '-', '.']).next().unwrap_or("");
     let pass = bare.len() < name.len() && bare.eq_ignore_ascii_case("pass");
     let Some(ending) = ENDINGS.iter().find(|ending| flat.ends_with(**ending)).copied() else { return pass };
@@ -212,7 +215,11 @@ impl<'a> Value<'a> {
     fn counts(&self, name: &str, style: Style, tight: bool) -> bool {
         if self.quoted {
             return match style {
-                Style::Environment => is_environment_value(name, self.text),
+                // In `"NAME=" + x + "…"` the quote ends a text instead of starting one.
+                Style::Environment => {
+                    !self.text.starts_with(['+', ',', ')', ';', ' ', '.'])
+                        && is_environment_value(name, self.text)
+                }
                 Style::Code => looks_like_password(name, self.text),
             };
         }
@@ -220,34 +227,44 @@ impl<'a> Value<'a> {
             Style::Environment => {
                 // `NAME=OTHER;` and `f(NAME=other)` are code.
                 let value = self.text.trim_end_matches([';', ',', ')']);
-                let code =
-                    value.len() < self.text.len() && value.bytes().all(|b| is_name(b) && !b.is_ascii_digit());
+                let name_like =
+                    |class: fn(&u8) -> bool| value.bytes().all(|b| class(&b) || b == b'_' || b == b'.');
+                let code = value.len() < self.text.len() && name_like(u8::is_ascii_alphabetic)
+                    || name_like(u8::is_ascii_uppercase);
                 !code && is_environment_value(name, value)
             }
             Style::Code => {
                 let ends = self
                     .next
                     .is_none_or(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b'&' | b'"' | b'\'' | b'<'));
-                let short = tight && ends && is_mixed(self.text) && self.text.len() >= 7;
-                (short && !is_placeholder(self.text) && !is_words(self.text))
-                    || (ends && looks_secret(self.text))
+                let plain = is_password_name(name) && !self.text.contains(['_', '-', '.', '/', ':']);
+                let short =
+                    tight && ends && self.text.len() >= 7 && is_mixed(self.text) && is_literal(self.text);
+                short && (plain || !is_words(self.text)) && !is_placeholder(self.text)
+                    || ends && looks_secret(self.text)
             }
         }
     }
 }
 
+fn is_password_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("pass") || name.contains("pwd")
+}
+
 fn is_environment_value(name: &str, value: &str) -> bool {
     let number = value.bytes().all(|b| b.is_ascii_digit());
     let path = value.starts_with(['/', '.', '~']) || value.contains("://");
-    let wordy = name.to_ascii_lowercase().contains("pass") || name.to_ascii_lowercase().contains("pwd");
-    value.len() >= 6 && (!number || wordy) && !path && is_literal(value) && !is_placeholder(value)
+    value.len() >= 6
+        && (!number || is_password_name(name))
+        && !path
+        && is_literal(value)
+        && !is_placeholder(value)
 }
 
 /// A literal password or key as it stands quoted in code and data.
 fn looks_like_password(name: &str, value: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let password = name.contains("pass") || name.contains("pwd");
-    let strong = password && value.len() >= 8 && classes(value) >= 3 && !value.contains(' ');
+    let strong = is_password_name(name) && value.len() >= 8 && classes(value) >= 3 && !value.contains(' ');
     (strong && is_literal(value) && !is_placeholder(value) && !is_words(value)) || looks_secret(value)
 }
 

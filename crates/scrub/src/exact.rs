@@ -266,8 +266,8 @@ impl Forms {
         for text in json_forms(value) {
             self.add(text, kind, if short { Form::Alone } else { Form::Anywhere });
         }
-        if value.contains(' ') {
-            self.add(value.replace(' ', "+"), kind, Form::Anywhere);
+        for text in url_forms(value) {
+            self.add(text, kind, if short { Form::Alone } else { Form::Anywhere });
         }
         for shift in 0..3 {
             self.add_base64(value, shift, kind);
@@ -327,6 +327,25 @@ fn json_forms(value: &str) -> [String; 4] {
     let slashes = plain.replace('/', "\\/");
     let html = plain.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     [plain, ascii, slashes, html]
+}
+
+/// The usual URL encodings. Decoding finds them and all others too, but not behind a stray `%`.
+fn url_forms(value: &str) -> [String; 5] {
+    let encode = |keep: &[u8], digits: &[u8; 16]| {
+        let mut out = String::new();
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || keep.contains(&byte) {
+                out.push(char::from(byte));
+            } else {
+                let [high, low] = [byte >> 4, byte & 15].map(|n| char::from(digits[usize::from(n)]));
+                out.extend(['%', high, low]);
+            }
+        }
+        out
+    };
+    let (upper, lower) = (b"0123456789ABCDEF", b"0123456789abcdef");
+    let form = encode(b" ", upper).replace(' ', "+");
+    [encode(b"", upper), encode(b"", lower), encode(b"!'()*", upper), encode(b"/", upper), form]
 }
 
 /// A line of a key file or of a JSON credential that is worth hiding on its own.

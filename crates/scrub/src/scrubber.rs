@@ -6,7 +6,7 @@ use std::sync::Arc;
 use regex::Regex;
 
 use crate::exact::Exact;
-use crate::rules::RuleSet;
+use crate::rules;
 use crate::span::{Hits, Span, unite};
 use crate::{StreamScrubber, json};
 
@@ -15,7 +15,6 @@ use crate::{StreamScrubber, json};
 pub struct Scrubber(Arc<Inner>);
 
 struct Inner {
-    rules: RuleSet,
     patterns: Vec<Pattern>,
     exact: Exact,
     /// Indexed by `Span::kind`: first the rules, then the patterns, then the secrets.
@@ -100,8 +99,7 @@ impl Builder {
     /// Builds the scrubber.
     #[must_use]
     pub fn build(self) -> Scrubber {
-        let rules = RuleSet::new();
-        let mut kinds: Vec<Kind> = rules.names().map(Kind::of).collect();
+        let mut kinds: Vec<Kind> = rules::SET.names().map(Kind::of).collect();
         let mut patterns = Vec::with_capacity(self.patterns.len());
         for (name, regex) in self.patterns {
             patterns.push(Pattern { regex, kind: kinds.len() });
@@ -111,7 +109,7 @@ impl Builder {
         for (name, _) in &self.secrets {
             kinds.push(Kind { marker: exact.marker(name), label: "secret".to_owned() });
         }
-        Scrubber(Arc::new(Inner { rules, patterns, exact, kinds }))
+        Scrubber(Arc::new(Inner { patterns, exact, kinds }))
     }
 }
 
@@ -188,7 +186,7 @@ impl Scrubber {
     /// All places to redact, in order, without overlaps, on character boundaries.
     pub(crate) fn find(&self, text: &str) -> Vec<Span> {
         let mut spans = Vec::new();
-        self.0.rules.find(text, &mut spans);
+        rules::SET.find(text, &mut spans);
         for pattern in &self.0.patterns {
             for found in pattern.regex.captures_iter(text) {
                 if let Some(place) = found.get(1).or_else(|| found.get(0))

@@ -5,7 +5,7 @@
 
 mod table;
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use regex::Regex;
@@ -82,8 +82,11 @@ enum Target {
 
 const PRIVATE_KEY: &str = "private-key";
 
+/// The table never changes, so every scrubber shares what was made of it.
+pub(crate) static SET: LazyLock<RuleSet> = LazyLock::new(RuleSet::new);
+
 impl RuleSet {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let mut words = Vec::new();
         let mut targets = Vec::new();
         for (index, rule) in rules().iter().enumerate() {

@@ -373,7 +373,7 @@ pub(super) const RULES: &[Rule] = &[
         regex: r#""auth"[ \t]*:[ \t]*"([A-Za-z0-9+/]{16,}={0,2})""#,
         example: r#"{"auth": "<A24>"}"#,
         near_miss: r#"{"auth": "none"}"# },
-    Rule { name: "netrc-password", keywords: &["machine "], place: Place::Line,
+    Rule { name: "netrc-password", keywords: &["machine "], place: Place::Password,
         regex: r#"machine[ \t]+[^ \t]+[ \t]+login[ \t]+[^ \t]+[ \t]+password[ \t]+([^\s"']+)"#,
         example: "machine api.test login me password <A12>",
         near_miss: "the machine has no login and no password" },

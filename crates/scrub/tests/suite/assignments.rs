@@ -72,6 +72,8 @@ fn code_types_variables_and_placeholders_stay() {
         "enum { TOKEN=IDENTIFIER, SECRET=OTHERNAME };",
         "secret: { name: \"abc\" }",
         "the token: a string of 20 characters",
+        "cmd.Env = append(cmd.Env, \"PWD=\"+dir, \"DB_PASSWORD=\"+build.Default, \"X\")",
+        "PWD=somewhere1",
         "PASSWORD=",
         "token:",
         "secret_access_key=",
