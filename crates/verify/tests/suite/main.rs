@@ -1,7 +1,9 @@
 //! Readers by data: real outputs in, expected results out.
 
 #![expect(clippy::expect_used, reason = "a test may stop where its fixture is wrong")]
+#![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
 
 mod go;
+mod real;
 mod rust;
 mod support;

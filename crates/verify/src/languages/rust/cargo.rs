@@ -142,7 +142,8 @@ impl Reader {
                 };
                 if let Some(executable) = message.executable {
                     let unit = format!("-p {package} {which}");
-                    self.artifacts.insert(executable.into_owned(), Artifact { unit, source });
+                    // Announced relative to the working folder later; the name alone is unique by its hash.
+                    self.artifacts.insert(file_name(&executable).to_owned(), Artifact { unit, source });
                 } else if which == "--lib" {
                     let unit = format!("-p {package} --doc");
                     self.libraries.insert(target.name.replace('-', "_"), Artifact { unit, source });
@@ -179,7 +180,7 @@ impl Reader {
         }
         let parts = RUNNING.captures(line)?;
         // Only what cargo built itself: a test may print such a line too.
-        let artifact = self.artifacts.get(String::from_utf8_lossy(&parts[2]).as_ref())?;
+        let artifact = self.artifacts.get(file_name(&String::from_utf8_lossy(&parts[2])))?;
         Some(Target::new(artifact.unit.clone(), artifact.source.clone(), Kind::Binary))
     }
 
@@ -202,6 +203,10 @@ fn package_name(id: &str) -> &str {
         Some((name, _)) => name,
         None => place.rsplit('/').next().unwrap_or(place),
     }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 impl TestReader for Reader {
@@ -378,6 +383,8 @@ impl Reader {
             }
             let kind = if self.built.is_none() { ProblemKind::Config } else { ProblemKind::Crash };
             run.problems.push(Problem { kind, file: None, line: None, col: None, message });
+        } else if code == 0 && targets.is_empty() && said.iter().any(|line| line.starts_with("running ")) {
+            run.unread = Some("tests ran in targets that cargo did not announce".to_owned());
         } else if code == 0 && self.built.is_none() && !said.is_empty() {
             run.unread = Some("the output is not that of cargo test --message-format=json".to_owned());
         }
