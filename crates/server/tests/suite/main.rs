@@ -1,5 +1,7 @@
 //! Drives the real binary as clients and people do.
 
+mod clients;
+mod conformance;
 mod smoke;
 
 /// The binary on a workspace of its own.
