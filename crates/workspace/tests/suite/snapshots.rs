@@ -103,9 +103,18 @@ fn plain_git_reads_what_was_stored() {
     assert_eq!(place.git(&["show", &format!("{id}:plain.txt")]), "one\n");
     assert_eq!(place.git(&["log", "-1", "--format=%s", &id]).trim(), "a description");
     let listed = place.git(&["ls-tree", "-r", "-z", &id]);
-    let names: Vec<&str> = listed.split_terminator('\0').map(|line| line.split_once('\t').unwrap().1).collect();
-    let expected =
-        [".gitignore", "binary", "dangling", "link", "odd \n name\t\"'\\", "plain.txt", "run.sh", "src/deep/er/mod.rs"];
+    let names: Vec<&str> =
+        listed.split_terminator('\0').map(|line| line.split_once('\t').unwrap().1).collect();
+    let expected = [
+        ".gitignore",
+        "binary",
+        "dangling",
+        "link",
+        "odd \n name\t\"'\\",
+        "plain.txt",
+        "run.sh",
+        "src/deep/er/mod.rs",
+    ];
     assert_eq!(names, expected);
     assert!(listed.contains("100755 blob") && listed.contains("120000 blob"));
     let named: Vec<String> = snapshots.list().unwrap().into_iter().map(|s| s.name).collect();
@@ -208,7 +217,8 @@ fn the_users_repository_is_left_as_it_was() {
     assert!(Command::new("git").current_dir(&nested).args(["init", "-q"]).status().unwrap().success());
     let fingerprint = || {
         let mut files = Vec::new();
-        let list = Command::new("find").current_dir(&place.root).args([".git", "-type", "f"]).output().unwrap();
+        let list =
+            Command::new("find").current_dir(&place.root).args([".git", "-type", "f"]).output().unwrap();
         for path in String::from_utf8_lossy(&list.stdout).lines() {
             files.push((path.to_owned(), fs::read(place.root.join(path)).unwrap()));
         }
