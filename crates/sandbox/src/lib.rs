@@ -51,10 +51,8 @@
 //! ```
 
 mod capture;
-mod cgroup;
 pub mod direct;
 mod env;
-pub mod isolated;
 mod local;
 mod outcome;
 mod registry;
@@ -67,7 +65,6 @@ pub mod suite;
 mod supervisor;
 mod sys;
 mod tree;
-mod watchdog;
 mod wire;
 mod worker;
 

@@ -84,14 +84,16 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry that knows the modes which need nothing but this machine: `direct` and `isolated`.
+    /// A registry that knows the modes which need nothing but this machine: `direct`.
     #[must_use]
     pub fn with_local_modes() -> Self {
-        let modes = [
-            (crate::direct::MODE, crate::direct::factory()),
-            (crate::isolated::MODE, crate::isolated::factory_for_current_directory()),
-        ];
-        Self { factories: RwLock::new(modes.map(|(mode, factory)| (mode.to_owned(), factory)).into()) }
+        let registry = Self::new();
+        registry
+            .factories
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(crate::direct::MODE.to_owned(), crate::direct::factory());
+        registry
     }
 
     /// The modes there are, sorted.

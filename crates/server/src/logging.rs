@@ -6,7 +6,13 @@ use std::{
     io::{self, Write},
     sync::Arc,
 };
-use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    Layer,
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// Starts logging at `level`: one level for our own crates, or levels by module.
 ///
@@ -16,8 +22,12 @@ pub(crate) fn start(level: &str, scrubber: &Arc<Scrubber>) -> anyhow::Result<()>
     let bad =
         || format!("--log {level}: write a level (error, warn, info, debug, trace, off) or module=level,…");
     // A bare level speaks of us: the SDK's own chatter starts one level lower.
-    let wanted = if level.contains('=') { level.to_owned() } else { format!("{level},rmcp=warn,hyper=warn") };
-    let filter: Targets = wanted.parse().with_context(bad)?;
+    let filter = match level.contains('=') {
+        true => level.parse().with_context(bad)?,
+        false => Targets::new()
+            .with_default(level.parse::<LevelFilter>().with_context(bad)?)
+            .with_targets([("rmcp", LevelFilter::WARN), ("hyper", LevelFilter::WARN)]),
+    };
     let scrubber = Arc::clone(scrubber);
     let layer = fmt::layer()
         .with_writer(move || Scrubbed(Arc::clone(&scrubber)))

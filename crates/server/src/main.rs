@@ -7,6 +7,7 @@ mod found;
 mod http;
 mod logging;
 mod mcp;
+mod probes;
 mod sessions;
 mod stop;
 

@@ -14,7 +14,6 @@ mod progress;
 mod reply;
 mod schema;
 mod session;
-mod shell;
 mod tool;
 mod toolset;
 

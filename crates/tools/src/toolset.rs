@@ -2,7 +2,6 @@
 
 use crate::{
     ToolError,
-    shell::{Bash, BashOutput, KillShell},
     tool::{AnyTool, Class, Spec, Tool},
 };
 use config::Settings;
@@ -17,7 +16,7 @@ impl Catalog {
     /// Every tool this product ships: a line each.
     #[must_use]
     pub fn shipped() -> Self {
-        Self::default().with(Bash).with(BashOutput).with(KillShell)
+        Self::default()
     }
 
     /// One more.

@@ -5,7 +5,7 @@ mod serve;
 mod stdio;
 mod tools;
 
-use crate::{cli, logging};
+use crate::{cli, logging, probes};
 use ::tools::Host;
 use config::{Flags, Settings};
 use sandbox::direct::Direct;
@@ -43,7 +43,8 @@ pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
 pub(crate) fn host(settings: Settings, log: &str) -> anyhow::Result<Arc<Host>> {
     let environment = settings.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let sandbox = Direct::new("direct").with_baseline(environment);
-    let host = Host::new(settings, Arc::new(sandbox))?;
+    let catalog = probes::catalog(settings.conformance);
+    let host = Host::with_catalog(settings, Arc::new(sandbox), catalog)?;
     logging::start(log, &host.scrubber)?;
     Ok(host)
 }

@@ -1,14 +1,14 @@
 //! `tools`: what is registered.
 
 use super::print;
-use crate::mcp;
-use ::tools::{Catalog, Class, Listed, Toolset};
+use crate::{mcp, probes};
+use ::tools::{Class, Listed, Toolset};
 use config::Settings;
 use std::{fmt::Write, process::ExitCode};
 
 /// Lists the tools that these settings register: a line each, or as clients see them.
 pub(crate) fn tools(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
-    let tools = Toolset::new(settings, Catalog::shipped())?;
+    let tools = Toolset::new(settings, probes::catalog(settings.conformance))?;
     if json {
         let all: Vec<_> = tools.listed().iter().map(mcp::describe).collect();
         print(&format!("{}\n", serde_json::to_string_pretty(&all)?));

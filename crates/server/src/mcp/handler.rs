@@ -238,7 +238,7 @@ fn undeclared<M: ConstString, T>() -> Result<T, ErrorData> {
 }
 
 /// A panic anywhere in a call is an answer like any other: the SDK would leave the client waiting.
-pub(super) async fn guarded(
+async fn guarded(
     name: &str,
     call: impl Future<Output = Result<CallToolResult, ErrorData>>,
 ) -> Result<CallToolResult, ErrorData> {
@@ -286,7 +286,7 @@ fn either(first: &CancellationToken, second: Option<&CancellationToken>) -> Canc
     joined
 }
 
-pub(super) fn parts(extensions: &Extensions) -> Option<&Parts> {
+fn parts(extensions: &Extensions) -> Option<&Parts> {
     extensions.get::<Parts>()
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use axum::{
     Extension, Router,
-    extract::{Request, State},
+    extract::{DefaultBodyLimit, Request, State},
     middleware::{self, Next},
     response::Response,
     routing::{get, post},
@@ -85,6 +85,8 @@ fn routes<H: ServerHandler + Clone>(
     let legacy = Router::new()
         .route("/sse", get(Legacy::open))
         .route("/message", post(Legacy::message))
+        // The gate has its own limit.
+        .layer(DefaultBodyLimit::disable())
         .with_state(Legacy::new(directory, of_session));
     let routes = streamable.merge(legacy).layer(middleware::from_fn_with_state(gate, pass));
     Http { routes, hang_up }

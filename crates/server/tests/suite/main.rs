@@ -1,10 +1,17 @@
 //! Drives the real binary as clients and people do.
+#![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod access;
+mod call;
+mod cancel;
 mod clients;
 mod conformance;
-mod smoke;
+mod limits;
+mod sessions;
+mod start;
+mod stop;
+mod support;
+mod transports;
 
-/// The binary on a workspace of its own.
-fn launch(workspace: &testkit::Workspace) -> testkit::Launch {
-    testkit::Launch::new(env!("CARGO_BIN_EXE_codegen-sandbox")).workspace(workspace)
-}
+use support::plain as launch;

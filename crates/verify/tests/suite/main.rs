@@ -7,4 +7,3 @@ mod go;
 mod real;
 mod rust;
 mod support;
-mod total;

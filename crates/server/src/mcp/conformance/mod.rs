@@ -2,7 +2,7 @@
 //!
 //! The suite expects tools, prompts and resources of certain names. They sit in front of the product's
 //! handler, so that everything under it (transports, sessions, negotiation) is the product's own, and a
-//! normal start shows none of them. Two more tools, `test_panic` and `test_hold`, serve our own tests.
+//! normal start shows none of them.
 
 #![expect(deprecated, reason = "the suite tests what older clients still use")]
 
@@ -10,7 +10,7 @@ mod rest;
 mod rounds;
 mod tools;
 
-use super::{Handler, handler::guarded};
+use super::Handler;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -86,7 +86,8 @@ impl ServerHandler for Conformance {
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut result = self.product.list_tools(request, context).await?;
-        result.tools.extend(tools::all()?);
+        // The suite calls whichever tool comes first.
+        result.tools.splice(..0, tools::all()?);
         Ok(result)
     }
 
@@ -103,9 +104,8 @@ impl ServerHandler for Conformance {
         if let Some(round) = rounds::answer(&request, &context)? {
             return Ok(round);
         }
-        if request.name.starts_with("test_") || request.name == tools::SCHEMA_TOOL {
-            let name = request.name.clone();
-            return guarded(&name, tools::call(request, &context)).await.map(Into::into);
+        if tools::is_one(&request.name) {
+            return tools::call(request, &context).await.map(Into::into);
         }
         self.product.call_tool(request, context).await
     }

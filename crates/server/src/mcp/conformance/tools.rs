@@ -1,7 +1,6 @@
 //! Fixture tools.
 
 use super::{Context, PNG, WAV, complete, typed};
-use crate::mcp::handler::{Disconnect, parts};
 use rmcp::{
     ErrorData,
     model::{
@@ -16,6 +15,11 @@ use std::time::Duration;
 pub(super) const SCHEMA_TOOL: &str = "json_schema_2020_12_tool";
 
 const STEP: Duration = Duration::from_millis(50);
+
+/// Whether a tool of this name is a fixture.
+pub(super) fn is_one(name: &str) -> bool {
+    all().is_ok_and(|tools| tools.iter().any(|tool| tool.name == name))
+}
 
 pub(super) fn all() -> Result<Vec<Tool>, ErrorData> {
     let plain = [
@@ -41,8 +45,6 @@ pub(super) fn all() -> Result<Vec<Tool>, ErrorData> {
         "test_input_required_result_multi_round",
         "test_input_required_result_tampered_state",
         "test_input_required_result_capabilities",
-        "test_panic",
-        "test_hold",
     ];
     let tool = |name: &str, schema: Value| {
         typed(json!({"name": name, "description": "A fixture", "inputSchema": schema}))
@@ -132,14 +134,7 @@ pub(super) async fn call(
             tokio::time::sleep(STEP * 2).await;
             text("Reconnection test completed".to_owned())
         }
-        "test_panic" => {
-            #[expect(clippy::panic, reason = "that is what it is for")]
-            {
-                panic!("a fixture that panics")
-            }
-        }
         "test_custom_header" => text(argument("region")),
-        "test_hold" => hold(context).await,
         super::tools::SCHEMA_TOOL => text("the schema is the point".to_owned()),
         other => Ok(CallToolResult::error(vec![ContentBlock::text(format!("unknown fixture {other}"))])),
     }
@@ -151,18 +146,6 @@ fn image() -> Value {
 
 fn content(content: Value) -> Result<CallToolResult, ErrorData> {
     complete(json!({"content": content, "isError": false}))
-}
-
-/// Waits until it is cancelled, and says so in the log.
-async fn hold(context: &Context) -> Result<CallToolResult, ErrorData> {
-    let disconnect = parts(&context.extensions).and_then(|parts| parts.extensions.get::<Disconnect>());
-    let gone = disconnect.map(|disconnect| disconnect.0.clone()).unwrap_or_default();
-    tracing::info!("test_hold holds");
-    tokio::select! {
-        () = context.ct.cancelled() => tracing::info!("test_hold cancelled by the protocol"),
-        () = gone.cancelled() => tracing::info!("test_hold cancelled by a disconnect"),
-    }
-    Ok(CallToolResult::error(vec![ContentBlock::text("cancelled")]))
 }
 
 async fn logging(context: &Context) -> Result<CallToolResult, ErrorData> {

@@ -1,0 +1,89 @@
+//! What a start tells, and what it costs.
+
+use crate::support::{launch, plain, printed};
+use serde_json::json;
+use testkit::Workspace;
+
+/// Memory of its own of a server that nobody uses. The pages of the program's file come on top; they say
+/// more about how it was compiled, so the bench looks at them in a release build.
+const IDLE_BYTES: u64 = 4 << 20;
+
+/// Resident bytes of one more session that nobody uses.
+const SESSION_BYTES: u64 = 64 << 10;
+
+#[test]
+fn serve_says_what_it_found_and_what_to_paste() {
+    let workspace = Workspace::with(&[("go.mod", "module x\n")]);
+    let served = plain(&workspace).serve();
+    let url = served.url("/mcp");
+    printed(served.process(), "\"mcpServers\"");
+    let banner = served.process().printed();
+    for part in [
+        workspace.root().to_str().unwrap(),
+        "isolation",
+        "whoever is on this machine",
+        &format!("claude mcp add --transport http codegen-sandbox {url}"),
+        &format!("\"url\": \"{url}\""),
+    ] {
+        assert!(banner.contains(part), "{part}: {banner}");
+    }
+}
+
+#[test]
+fn instructions_are_short_and_fit() {
+    let workspace = Workspace::with(&[]);
+    let text =
+        |launch: testkit::Launch| launch.stdio().initialize()["instructions"].as_str().unwrap().to_owned();
+    let full = text(plain(&workspace));
+    assert!(!full.is_empty() && full.len() <= 700, "{} bytes: {full}", full.len());
+    let several = format!("one={0},two={0}", workspace.root().display());
+    let several =
+        text(testkit::Launch::new(env!("CARGO_BIN_EXE_codegen-sandbox")).args(["--workspaces", &several]));
+    assert!(several.contains("one, two") && several.len() <= 700, "{several}");
+}
+
+#[test]
+fn logs_never_touch_stdout() {
+    let workspace = Workspace::with(&[]);
+    let mut client = launch(&workspace).args(["--log", "trace"]).stdio();
+    client.initialize();
+    client.call("test_panic", json!({})).err();
+    assert_eq!(
+        client.call("test_length", json!({"text": "x"})).ok(),
+        "1",
+        "stdout held nothing but the protocol"
+    );
+    printed(client.process(), "a probe that panics");
+}
+
+#[test]
+fn an_idle_server_is_small() {
+    let workspace = Workspace::with(&[]);
+    let served = plain(&workspace).serve();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", served.process().pid())).unwrap();
+    let kilobytes = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let (own, file) = (kilobytes("RssAnon:"), kilobytes("RssFile:"));
+    println!("idle: {own} KiB of its own, {file} KiB of its file");
+    assert!(own << 10 < IDLE_BYTES, "{own} KiB");
+}
+
+#[test]
+fn a_further_session_is_small() {
+    let workspace = Workspace::with(&[]);
+    let served = plain(&workspace).serve();
+    let open = |count: usize| {
+        for _ in 0..count {
+            assert_eq!(crate::support::initialize().send(served.address()).unwrap().status, 200);
+        }
+    };
+    // The first ones warm up the allocator.
+    open(50);
+    let before = served.process().resident_bytes();
+    open(150);
+    let each = served.process().resident_bytes().saturating_sub(before) / 150;
+    println!("a further idle session: {each} bytes resident");
+    assert!(each < SESSION_BYTES, "{each} bytes");
+}
