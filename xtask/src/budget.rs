@@ -1,10 +1,8 @@
 //! What `tools/list` costs: every conversation of every user pays for it.
 
-use std::path::Path;
-
 use anyhow::Result;
 
-use crate::product::{self, Tool};
+use crate::product::{Product, Tool};
 use crate::steps::Verdict;
 
 /// Bytes that some groups of tools may cost together: name, description and input schema of each.
@@ -12,15 +10,15 @@ const LIMITS: &[(&[&str], usize)] =
     &[(&["files", "shell"], 5_000), (&["files", "shell", "verify", "code", "state"], 18_000)];
 
 /// The verdict for the product as it is.
-pub(crate) fn verdict(root: &Path) -> Result<Verdict> {
-    let tools = product::tools(root)?;
+pub(crate) fn verdict(product: &Product) -> Result<Verdict> {
+    let tools = product.tools()?;
     let (text, held) = judge(&tools, LIMITS);
     Ok(if held { Verdict::Passed(text) } else { Verdict::Failed(format!("{text}\n\n{}", table(&tools))) })
 }
 
 /// `cargo xtask budget`: each tool's share, the dearest first.
-pub(crate) fn report(root: &Path) -> Result<(String, bool)> {
-    let tools = product::tools(root)?;
+pub(crate) fn report(product: &Product) -> Result<(String, bool)> {
+    let tools = product.tools()?;
     let (text, held) = judge(&tools, LIMITS);
     Ok((format!("{}\n{text}", table(&tools)), held))
 }

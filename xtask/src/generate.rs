@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::product::{self, Tool};
+use crate::product::{Product, Tool};
 use crate::steps::Verdict;
 
 /// Where they go, under the project's root.
@@ -26,8 +26,8 @@ const GROUPS: &[(&str, &str)] = &[
 ];
 
 /// `cargo xtask generate`: writes them.
-pub(crate) fn write(root: &Path) -> Result<String> {
-    let wanted = pages(root)?;
+pub(crate) fn write(root: &Path, product: &Product) -> Result<String> {
+    let wanted = pages(product)?;
     let folder = root.join(FOLDER);
     fs::create_dir_all(&folder).with_context(|| format!("creating {FOLDER}"))?;
     let mut changed = Vec::new();
@@ -52,8 +52,8 @@ pub(crate) fn write(root: &Path) -> Result<String> {
 }
 
 /// `cargo xtask generate --check`: whether writing them would change something.
-pub(crate) fn verdict(root: &Path) -> Result<Verdict> {
-    let wanted = pages(root)?;
+pub(crate) fn verdict(root: &Path, product: &Product) -> Result<Verdict> {
+    let wanted = pages(product)?;
     let folder = root.join(FOLDER);
     let current = |name: &String| fs::read_to_string(folder.join(name)).ok();
     let mut stale: Vec<String> = wanted
@@ -90,9 +90,9 @@ fn summary_lists<'a>(root: &Path, pages: impl Iterator<Item = &'a String>) -> Re
     Ok(())
 }
 
-fn pages(root: &Path) -> Result<BTreeMap<String, String>> {
-    let tools = product::tools(root)?;
-    let mut pages = BTreeMap::from([("cli.md".to_owned(), command_line(root)?)]);
+fn pages(product: &Product) -> Result<BTreeMap<String, String>> {
+    let tools = product.tools()?;
+    let mut pages = BTreeMap::from([("cli.md".to_owned(), command_line(product)?)]);
     for (group, title) in GROUPS {
         let members: Vec<&Tool> = tools.iter().filter(|tool| tool.group == *group).collect();
         if !members.is_empty() {
@@ -105,13 +105,13 @@ fn pages(root: &Path) -> Result<BTreeMap<String, String>> {
     Ok(pages)
 }
 
-fn command_line(root: &Path) -> Result<String> {
-    let overview = product::ask(root, &["--help"])?;
+fn command_line(product: &Product) -> Result<String> {
+    let overview = product.ask(&["--help"])?;
     let mut page = format!("# Command line\n\n{NOTE}```text\n{}\n```\n", tidy(&overview));
     let commands =
         overview.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     for command in commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
-        let help = product::ask(root, &[command, "--help"])?;
+        let help = product.ask(&[command, "--help"])?;
         // Writing to a String does not fail.
         let _ = write!(page, "\n## {command}\n\n```text\n{}\n```\n", tidy(&help));
     }

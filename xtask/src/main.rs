@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::product::Product;
 use crate::steps::Verdict;
 
 const HELP: &str = "\
@@ -66,12 +67,12 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
         ["setup", names @ ..] => setup::command(names),
         ["architecture"] => Ok(show(architecture::verdict(&root)?)),
         ["generate"] => {
-            println!("{}", generate::write(&root)?);
+            println!("{}", generate::write(&root, &Product::build(&root)?)?);
             Ok(ExitCode::SUCCESS)
         }
-        ["generate", "--check"] => Ok(show(generate::verdict(&root)?)),
+        ["generate", "--check"] => Ok(show(generate::verdict(&root, &Product::build(&root)?)?)),
         ["budget"] => {
-            let (report, held) = budget::report(&root)?;
+            let (report, held) = budget::report(&Product::build(&root)?)?;
             println!("{report}");
             Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }

@@ -1,7 +1,7 @@
 //! Installing the test tools that `testkit::tools` lists.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Instant;
@@ -106,8 +106,9 @@ fn install_one(bundle: &Bundle) -> Result<()> {
     let (Some(folder), Some(stamp)) = (bundle.folder(), bundle.stamp()) else { return Ok(()) };
     let cache = tools::cache_folder();
     fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
-    // Two checkouts may set up at the same time.
-    let lock = cache.join(format!("{}.lock", bundle.name));
+    // Two checkouts may set up at the same time. What cargo builds shares a folder, and so a lock.
+    let is_cargo = matches!(bundle.source, Source::Cargo { .. });
+    let lock = cache.join(format!("{}.lock", if is_cargo { "cargo" } else { bundle.name }));
     let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
     lock.lock().context("waiting for another set-up to end")?;
     if bundle.is_installed() {
@@ -135,7 +136,18 @@ fn install_one(bundle: &Bundle) -> Result<()> {
                 .context("it does not run here")?;
         }
     }
-    fs::write(&stamp, "").with_context(|| format!("writing {}", stamp.display()))
+    fs::write(&stamp, "").with_context(|| format!("writing {}", stamp.display()))?;
+    let mut cargo_bundles = BUNDLES.iter().filter(|other| matches!(other.source, Source::Cargo { .. }));
+    if is_cargo && cargo_bundles.all(Bundle::is_installed) {
+        // A gigabyte that nobody needs any more; if it stays, nothing is wrong.
+        let _ = fs::remove_dir_all(build_folder());
+    }
+    Ok(())
+}
+
+/// Where cargo builds the tools: shared, since they have dependencies in common.
+fn build_folder() -> PathBuf {
+    tools::cache_folder().join("build")
 }
 
 /// How to ask a program whether it runs at all; some can only be asked by working with them.
@@ -173,7 +185,6 @@ fn system(bundle: &Bundle, packages: &[&str]) -> Result<()> {
 }
 
 fn cargo(folder: &Path, package: &str, version: &str, arguments: &[&str]) -> Result<()> {
-    let target = tools::cache_folder().join("build");
     let mut command = Command::new("cargo");
     // Not in the project's folder: its configuration is for the project.
     command.current_dir(folder).envs(CARGO_INSTALL_PROFILE.iter().copied());
@@ -181,7 +192,7 @@ fn cargo(folder: &Path, package: &str, version: &str, arguments: &[&str]) -> Res
         command.env_remove(inherited);
     }
     command.args(["install", "--locked", "--quiet", "--no-track", "--root"]).arg(folder);
-    command.arg("--target-dir").arg(&target).arg(format!("{package}@{version}")).args(arguments);
+    command.arg("--target-dir").arg(build_folder()).arg(format!("{package}@{version}")).args(arguments);
     execute(&mut command)
 }
 

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use testkit::tools::{self, BUNDLES, Bundle};
 
+use crate::product::Product;
 use crate::steps::{Steps, Verdict, capture, program};
 use crate::{architecture, budget, generate, links, setup};
 
@@ -64,12 +65,15 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<ExitCode> {
         command.env("RUSTDOCFLAGS", "-D warnings");
         program(command.args(["doc", "--quiet", "--locked", "--workspace", "--no-deps"]))
     });
-    steps.run("generated", || generate::verdict(root));
-    steps.run("budget", || budget::verdict(root));
+    steps.run("build", || match scope {
+        Scope::Everything => {
+            program(cargo(root).args(["test", "--quiet", "--locked", "--workspace", "--no-run"]))
+        }
+        Scope::WithoutTests => Product::build(root).map(|_| Verdict::Passed(String::new())),
+    });
+    steps.run("generated", || generate::verdict(root, &Product::built(root)?));
+    steps.run("budget", || budget::verdict(&Product::built(root)?));
     if scope == Scope::Everything {
-        steps.run("build", || {
-            program(cargo(root).args(["build", "--quiet", "--locked", "--workspace", "--all-targets"]))
-        });
         steps.run("tests", || tests(root));
     }
     Ok(steps.finish())

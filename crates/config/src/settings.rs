@@ -59,6 +59,8 @@ pub struct Limits {
     pub idle_connection: Duration,
     /// How long calls may go on after SIGTERM.
     pub grace: Duration,
+    /// Bytes of one command's output that are kept on disk when it is too long to show.
+    pub kept_output: u64,
 }
 
 impl Default for Limits {
@@ -72,6 +74,7 @@ impl Default for Limits {
             idle_session: Duration::from_secs(3600),
             idle_connection: Duration::from_secs(60),
             grace: Duration::from_secs(5),
+            kept_output: 64 << 20,
         }
     }
 }

@@ -33,6 +33,11 @@ impl Capture {
         self.tail.extend(data);
     }
 
+    /// What is kept so far.
+    pub(crate) fn kept(&self) -> Vec<u8> {
+        self.head.iter().chain(&self.tail).copied().collect()
+    }
+
     /// What was kept, and how many bytes between head and tail were not.
     pub(crate) fn finish(self) -> (Vec<u8>, u64) {
         let mut kept = self.head;

@@ -49,6 +49,8 @@ impl Direct {
             environment: Environment::inherit(),
             cwd: std::env::current_dir().ok(),
             timeout: DEFAULT_TIMEOUT,
+            memory: None,
+            observer: None,
         };
         Self { name: name.into(), local }
     }

@@ -51,8 +51,10 @@
 //! ```
 
 mod capture;
+mod cgroup;
 pub mod direct;
 mod env;
+pub mod isolated;
 mod local;
 mod outcome;
 mod registry;
@@ -65,6 +67,7 @@ pub mod suite;
 mod supervisor;
 mod sys;
 mod tree;
+mod watchdog;
 mod wire;
 mod worker;
 

@@ -4,7 +4,7 @@ use crate::{
     Control, EnvEntry, Outcome, Process, Request, Response, StartRequest, Stdio,
     capture::Capture,
     env::Environment,
-    streams::{self, Input, Output},
+    streams::{self, Input, Output, Tap},
     sys,
     wire::Run,
     worker::{Call, End, Pool, transport},
@@ -15,7 +15,7 @@ use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -39,7 +39,22 @@ pub(crate) struct Local {
     pub(crate) environment: Environment,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) timeout: Duration,
+    /// The cap on memory, when there is one.
+    pub(crate) memory: Option<u64>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
+
+/// Who remarks on calls.
+pub(crate) trait Observer: Send + Sync {
+    /// Called at the start of a call; what it returns, at the end.
+    fn begin(&self) -> Box<dyn FnOnce() -> Vec<String> + Send>;
+
+    /// Remarks on how a call ended that printed `text`.
+    fn remarks(&self, outcome: &Outcome, text: &[u8]) -> Vec<String>;
+}
+
+/// How much of the output of a call is looked at for remarks.
+const LOOKED_AT: usize = 64 * 1024;
 
 /// Why the server ended a program.
 enum Why {
@@ -52,39 +67,61 @@ impl Local {
         asked.or(self.cwd.as_deref())
     }
 
+    fn begin_remarks(&self) -> Box<dyn FnOnce() -> Vec<String> + Send> {
+        self.observer.as_ref().map_or_else(|| Box::new(Vec::new) as Box<_>, |observer| observer.begin())
+    }
+
     /// Runs a program to its end.
     pub(crate) async fn spawn(&self, request: Request) -> Response {
+        let finish = self.begin_remarks();
+        let mut response = self.run(request).await;
+        response.notes.extend(finish());
+        if let Some(observer) = &self.observer {
+            let (out, err) = (&response.stdout, &response.stderr);
+            let text = [
+                &out[out.len().saturating_sub(LOOKED_AT)..],
+                b"\n",
+                &err[err.len().saturating_sub(LOOKED_AT)..],
+            ];
+            let mut notes = observer.remarks(&response.outcome, &text.concat());
+            notes.append(&mut response.notes);
+            response.notes = notes;
+        }
+        response
+    }
+
+    async fn run(&self, request: Request) -> Response {
         let Request { command, args, env, stdin, timeout, cwd, cancel, capture_limit } = request;
         let cwd = self.cwd(cwd.as_deref());
         let _turn = TURNS.acquire().await;
         let ended = CancellationToken::new();
         let streams = match Collected::open(!stdin.is_empty()) {
             Ok(streams) => streams,
-            Err(error) => return nothing(transport("pipes", &error)),
+            Err(error) => return Response::nothing(transport("pipes", &error)),
         };
         let spec = Spec { command: &command, args: &args, env: &env, cwd, terminal: false, announce: false };
         let mut call = match self.begin(&spec, streams.stdin.is_some(), &streams.theirs()).await {
             Ok(call) => call,
-            Err(outcome) => return nothing(outcome),
+            Err(outcome) => return Response::nothing(outcome),
         };
         let (stdout, stderr, input) = match streams.into_ours(&ended) {
             Ok(ours) => ours,
-            Err(error) => return nothing(transport("pipes", &error)),
+            Err(error) => return Response::nothing(transport("pipes", &error)),
         };
         let timeout = if timeout.is_zero() { self.timeout } else { timeout };
         let watch = async {
-            let outcome = watch(&mut call, timeout, &cancel).await.outcome(&command, cwd);
+            let watched = watch(&mut call, timeout, &cancel).await;
             ended.cancel();
-            outcome
+            (watched.outcome(&command, cwd, self.memory), watched.end.notes())
         };
-        let (outcome, stdout, stderr, ()) = tokio::join!(
+        let ((outcome, notes), stdout, stderr, ()) = tokio::join!(
             watch,
             collect(stdout, capture_limit),
             collect(stderr, capture_limit),
             feed(input, &stdin, &ended)
         );
         let omitted = stdout.1 + stderr.1;
-        Response { stdout: stdout.0, stderr: stderr.0, omitted, outcome, notes: Vec::new() }
+        Response { stdout: stdout.0, stderr: stderr.0, omitted, outcome, notes }
     }
 
     async fn begin(&self, spec: &Spec<'_>, stdin: bool, fds: &[BorrowedFd<'_>]) -> Result<Call, Outcome> {
@@ -124,23 +161,31 @@ impl Local {
             stdout.map_err(broken)?,
             stderr.transpose().map_err(broken)?,
         );
-        call.started().await.map_err(|end| end.outcome(&command, cwd))?;
+        let finish = self.begin_remarks();
+        call.started().await.map_err(|end| end.outcome(&command, cwd, self.memory))?;
 
         let (told, outcome) = watch::channel(None);
         let kill = CancellationToken::new();
-        let control =
-            LocalControl { outcome, kill: kill.clone(), terminal: terminal.then(|| stdout.clone()) };
+        let tap = self.observer.as_ref().map(|_| Tap::new(Mutex::new(Capture::new(Some(LOOKED_AT)))));
+        let control = LocalControl {
+            outcome,
+            kill: kill.clone(),
+            terminal: terminal.then(|| stdout.clone()),
+            remarks: self.observer.clone().zip(tap.clone()),
+        };
+        let memory = self.memory;
         let (command, cwd) = (command.clone(), cwd.map(Path::to_owned));
         let output = ended.clone();
         tokio::spawn(async move {
-            let outcome = match attend(&mut call, &kill).await {
-                Ok(end) => end.outcome(&command, cwd.as_deref()),
-                Err(Why::TimedOut | Why::Cancelled) => Outcome::Cancelled,
+            let (outcome, mut notes) = match attend(&mut call, &kill).await {
+                Ok(end) => (end.outcome(&command, cwd.as_deref(), memory), end.notes()),
+                Err(Why::TimedOut | Why::Cancelled) => (Outcome::Cancelled, Vec::new()),
             };
+            notes.extend(finish());
             ended.cancel();
-            let _ = told.send(Some(outcome));
+            let _ = told.send(Some((outcome, notes)));
         });
-        let boxed = |fd| Box::new(Output::new(fd, output.clone())) as Box<_>;
+        let boxed = |fd| Box::new(Output::new(fd, output.clone()).tapped(tap.clone())) as Box<_>;
         Ok(Process {
             stdin: stdin.map(|fd| Box::new(Input::new(fd)) as Box<_>),
             stdout: boxed(stdout),
@@ -160,10 +205,6 @@ struct Spec<'a> {
     announce: bool,
 }
 
-fn nothing(outcome: Outcome) -> Response {
-    Response { stdout: Vec::new(), stderr: Vec::new(), omitted: 0, outcome, notes: Vec::new() }
-}
-
 /// How a watched call ended: by itself, or because of the server.
 struct Watched {
     end: End,
@@ -171,8 +212,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn outcome(&self, command: &str, cwd: Option<&Path>) -> Outcome {
-        match (&self.why, self.end.outcome(command, cwd)) {
+    fn outcome(&self, command: &str, cwd: Option<&Path>, memory: Option<u64>) -> Outcome {
+        match (&self.why, self.end.outcome(command, cwd, memory)) {
             (Some(Why::TimedOut), Outcome::Signaled(_)) => Outcome::TimedOut,
             (Some(Why::Cancelled), Outcome::Signaled(_)) => Outcome::Cancelled,
             // It had ended by itself before the kill reached it, or it never began.
@@ -302,7 +343,8 @@ impl Live {
 
 /// The handle of a live process; the task that attends it ends the process when this is dropped.
 struct LocalControl {
-    outcome: watch::Receiver<Option<Outcome>>,
+    outcome: watch::Receiver<Option<(Outcome, Vec<String>)>>,
+    remarks: Option<(Arc<dyn Observer>, Tap)>,
     kill: CancellationToken,
     terminal: Option<Arc<AsyncFd<OwnedFd>>>,
 }
@@ -312,14 +354,23 @@ impl Control for LocalControl {
         let mut outcome = self.outcome.clone();
         Box::pin(async move {
             let ended = outcome.wait_for(Option::is_some).await;
-            ended.ok().and_then(|o| o.clone()).unwrap_or_else(|| Outcome::Transport {
-                why: "the runtime that attended the process was shut down".to_owned(),
+            ended.ok().and_then(|o| o.clone()).map(|(outcome, _)| outcome).unwrap_or_else(|| {
+                Outcome::Transport { why: "the runtime that attended the process was shut down".to_owned() }
             })
         })
     }
 
     fn kill(&self) {
         self.kill.cancel();
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let Some((outcome, late)) = self.outcome.borrow().clone() else { return Vec::new() };
+        let Some((observer, tap)) = &self.remarks else { return late };
+        let text = tap.lock().unwrap_or_else(PoisonError::into_inner).kept();
+        let mut notes = observer.remarks(&outcome, &text);
+        notes.extend(late);
+        notes
     }
 
     fn resize(&self, cols: u16, rows: u16) {

@@ -84,16 +84,14 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry that knows the modes which need nothing but this machine: `direct`.
+    /// A registry that knows the modes which need nothing but this machine: `direct` and `isolated`.
     #[must_use]
     pub fn with_local_modes() -> Self {
-        let registry = Self::new();
-        registry
-            .factories
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(crate::direct::MODE.to_owned(), crate::direct::factory());
-        registry
+        let modes = [
+            (crate::direct::MODE, crate::direct::factory()),
+            (crate::isolated::MODE, crate::isolated::factory_for_current_directory()),
+        ];
+        Self { factories: RwLock::new(modes.map(|(mode, factory)| (mode.to_owned(), factory)).into()) }
     }
 
     /// The modes there are, sorted.

@@ -74,3 +74,11 @@ pub struct Response {
     /// Remarks of the sandbox for the reader: the isolation in force, a denial and how to allow it.
     pub notes: Vec<String>,
 }
+
+impl Response {
+    /// The response of a sandbox that started nothing.
+    #[must_use]
+    pub fn nothing(outcome: Outcome) -> Self {
+        Self { stdout: Vec::new(), stderr: Vec::new(), omitted: 0, outcome, notes: Vec::new() }
+    }
+}

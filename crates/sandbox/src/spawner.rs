@@ -9,9 +9,11 @@
 //! starts the spawner; that is safe in a process with threads too, only slower the larger it is.
 
 use crate::{
+    isolated::{plan::Plan, zygote},
     supervisor,
     sys::{self, Forked, Reap, Signals},
-    tree, wire,
+    tree,
+    wire::{self, Report},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -24,6 +26,7 @@ use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 /// More descriptors than this are never needed here; some systems allow a billion.
@@ -74,20 +77,16 @@ fn raise_file_limit() {
     }
 }
 
-/// Sends a request with the descriptor it is about; starts a new spawner when the old one is gone.
-async fn ask(request: u8, fd: BorrowedFd<'_>) -> io::Result<()> {
+/// Sends a request with the descriptors it is about. `Ok(false)` means that its queue is full: it works one
+/// request off in well under a millisecond. Starts a new spawner when the old one is gone.
+fn try_ask(request: u8, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
     for _ in 0..2 {
         let socket = connection()?;
-        loop {
-            match wire::send(&*socket, &[request], &[fd]) {
-                Ok(()) => return Ok(()),
-                // Its queue is full; it works one request off in well under a millisecond.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                }
-                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => break,
-                Err(error) => return Err(error.into()),
-            }
+        match wire::send(&*socket, &[request], fds) {
+            Ok(()) => return Ok(true),
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS) => return Ok(false),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {}
+            Err(error) => return Err(error.into()),
         }
         let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
         spawner.take_if(|known| Arc::ptr_eq(known, &socket));
@@ -95,10 +94,29 @@ async fn ask(request: u8, fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::Error::other("the spawner process ends as soon as it is started"))
 }
 
+const MOMENT: Duration = Duration::from_millis(1);
+
+async fn ask(request: u8, fd: BorrowedFd<'_>) -> io::Result<()> {
+    while !try_ask(request, &[fd])? {
+        tokio::time::sleep(MOMENT).await;
+    }
+    Ok(())
+}
+
 /// A socket to a new supervisor.
 pub(crate) async fn new_worker() -> io::Result<OwnedFd> {
     let (ours, theirs) = wire::socket_pair()?;
     ask(wire::MAKE_WORKER, theirs.as_fd()).await?;
+    Ok(ours)
+}
+
+/// A socket to a new zygote, which says on it whether it could be set up.
+pub(crate) fn new_zygote(plan: &Plan) -> io::Result<OwnedFd> {
+    let (ours, theirs) = wire::socket_pair()?;
+    let plan = wire::in_memory_file(&plan.encode())?;
+    while !try_ask(wire::MAKE_ZYGOTE, &[theirs.as_fd(), plan.as_fd()])? {
+        std::thread::sleep(MOMENT);
+    }
     Ok(ours)
 }
 
@@ -114,7 +132,7 @@ fn serve(socket: OwnedFd) -> ! {
     // Away from the server's terminal, its Ctrl-C and its standard streams: a client that waits for the end
     // of the server's output must not wait for this process.
     let _ = rustix::process::setsid();
-    sys::close_all_but(&socket);
+    sys::close_all_but(&[&socket]);
     let Ok(signals) = Signals::take() else { sys::exit(1) };
     if point_stdio_at_null().is_err()
         || rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err()
@@ -195,6 +213,13 @@ impl Spawner {
                 self.make_worker(worker);
                 false
             }
+            // The plan came last.
+            (Some(&wire::MAKE_ZYGOTE), Some(plan)) => {
+                if let Some(socket) = fds.pop() {
+                    self.make_zygote(socket, plan);
+                }
+                false
+            }
             (Some(&wire::SETTLE), Some(waiting)) => {
                 self.settling.push(waiting);
                 true
@@ -203,12 +228,27 @@ impl Spawner {
         }
     }
 
+    fn make_zygote(&mut self, socket: OwnedFd, plan: OwnedFd) {
+        let made = wire::read_file(plan).and_then(|data| {
+            let plan = Plan::decode(&data).ok_or_else(|| io::Error::other("the plan cannot be read"))?;
+            zygote::make(socket.try_clone()?, &plan)
+        });
+        match made {
+            Ok(pid) => {
+                self.workers.insert(pid.as_raw_nonzero().get());
+            }
+            Err(error) => {
+                let _ = wire::send(&socket, &Report::Broken(error.to_string()).encode(), &[]);
+            }
+        }
+    }
+
     /// A failed fork shows as a socket that closes without a word.
     fn make_worker(&mut self, worker: OwnedFd) {
         let own: Pid = rustix::process::getpid();
         match sys::fork() {
             Ok(Forked::Child) => {
-                sys::close_all_but(&worker);
+                sys::close_all_but(&[&worker]);
                 supervisor::serve(worker, own)
             }
             Ok(Forked::Parent(pid)) => {

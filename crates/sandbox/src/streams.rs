@@ -1,11 +1,12 @@
 //! The server's ends of a program's standard streams, as asynchronous readers and writers.
 
+use crate::capture::Capture;
 use rustix::{io::Errno, pipe::PipeFlags, pty::OpenptFlags, termios::Winsize};
 use std::{
     io,
     os::fd::OwnedFd,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, unix::AsyncFd};
@@ -50,11 +51,21 @@ pub(crate) fn resize(terminal: &OwnedFd, cols: u16, rows: u16) -> io::Result<()>
 pub(crate) struct Output {
     fd: Arc<AsyncFd<OwnedFd>>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Sees everything that is read.
+    tap: Option<Tap>,
 }
+
+/// Keeps the beginning and the end of what passes by.
+pub(crate) type Tap = Arc<Mutex<Capture>>;
 
 impl Output {
     pub(crate) fn new(fd: Arc<AsyncFd<OwnedFd>>, ended: CancellationToken) -> Self {
-        Self { fd, ended: Box::pin(ended.cancelled_owned()) }
+        Self { fd, ended: Box::pin(ended.cancelled_owned()), tap: None }
+    }
+
+    pub(crate) fn tapped(mut self, tap: Option<Tap>) -> Self {
+        self.tap = tap;
+        self
     }
 }
 
@@ -76,6 +87,17 @@ impl AsyncRead for Output {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let done = ready!(self.poll_some(cx, buffer));
+        if let Some(tap) = &self.tap {
+            tap.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer.filled()[before..]);
+        }
+        Poll::Ready(done)
+    }
+}
+
+impl Output {
+    fn poll_some(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let this = &mut *self;
             match this.fd.poll_read_ready(cx) {

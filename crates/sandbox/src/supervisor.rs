@@ -6,8 +6,9 @@
 
 use crate::{
     sys::{self, Program, Reap, Signals, Stage, Starter},
-    tree,
-    wire::{self, Report, RunView},
+    tree::{self, Reach},
+    watchdog::{self, Watchdog},
+    wire::{self, Exceeded, Report, RunView},
 };
 use rustix::{
     event::{PollFd, PollFlags},
@@ -31,28 +32,51 @@ pub(crate) fn serve(socket: OwnedFd, parent: Pid) -> ! {
     if !armed || rustix::process::getppid() != Some(parent) {
         sys::exit(1)
     }
-    let _ = rustix::thread::set_name(c"sandbox-super");
-    let mut supervisor =
-        Supervisor { socket, signals, starter: Starter::new(), buffer: vec![0; 128 * 1024], running: None };
-    supervisor.run()
+    Supervisor::new(socket, signals, Reach::Tree).run()
 }
 
-struct Supervisor {
+pub(crate) struct Supervisor {
     socket: OwnedFd,
     signals: Signals,
+    reach: Reach,
     starter: Starter,
     buffer: Vec<u8>,
     /// The program, while there is one.
     running: Option<i32>,
+    /// Entered by every program.
+    pub(crate) ruleset: Option<OwnedFd>,
+    pub(crate) watchdog: Option<Watchdog>,
 }
 
 impl Supervisor {
-    fn run(&mut self) -> ! {
+    pub(crate) fn new(socket: OwnedFd, signals: Signals, reach: Reach) -> Self {
+        let _ = rustix::thread::set_name(c"sandbox-super");
+        Self {
+            socket,
+            signals,
+            reach,
+            starter: Starter::new(),
+            buffer: vec![0; 128 * 1024],
+            running: None,
+            ruleset: None,
+            watchdog: None,
+        }
+    }
+
+    pub(crate) fn run(&mut self) -> ! {
         loop {
+            let watching = self.watchdog.as_ref().filter(|_| self.running.is_some());
             let mut wanted =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(self.signals.fd(), PollFlags::IN)];
-            if rustix::event::poll(&mut wanted, None).is_err() {
-                continue;
+            match rustix::event::poll(&mut wanted, watching.map(|_| &watchdog::PERIOD)) {
+                Ok(0) => {
+                    if let Some(exceeded) = watching.and_then(Watchdog::look) {
+                        self.end_all(Some(exceeded));
+                    }
+                    continue;
+                }
+                Ok(_) => {}
+                Err(_) => continue,
             }
             let [packet, signal] = wanted.map(|fd| !fd.revents().is_empty());
             if signal {
@@ -77,7 +101,7 @@ impl Supervisor {
             // A kill that crossed the end of its program on the way finds nobody and means nothing.
             Some(&wire::KILL) => {
                 if self.running.is_some() {
-                    self.end_all();
+                    self.end_all(None);
                 }
             }
             Some(&wire::RUN) if self.running.is_none() => {
@@ -85,7 +109,7 @@ impl Supervisor {
                 self.start(&buffer[..n], &fds);
                 self.buffer = buffer;
             }
-            Some(&wire::RUN_LARGE) if self.running.is_none() => match fds.pop().map(wire::read_large) {
+            Some(&wire::RUN_LARGE) if self.running.is_none() => match fds.pop().map(wire::read_file) {
                 Some(Ok(packet)) => self.start(&packet, &fds),
                 _ => self.fail(Stage::Clone, libc::EIO),
             },
@@ -109,17 +133,18 @@ impl Supervisor {
             cwd: run.cwd,
             stdio,
             terminal: run.terminal,
+            ruleset: self.ruleset.as_ref().map(OwnedFd::as_fd),
         };
         match self.starter.start(&program) {
             Ok(pid) => {
                 self.running = Some(pid);
                 if run.announce {
-                    self.say(Report::Started);
+                    self.say(&Report::Started);
                 }
             }
             Err((stage, errno)) => {
                 // The failed child still has to be collected.
-                tree::kill_all(&self.signals, |_| {});
+                tree::kill_all(&self.signals, self.reach, |_| {});
                 self.fail(stage, errno);
             }
         }
@@ -129,44 +154,44 @@ impl Supervisor {
     fn look_for_the_end(&mut self) {
         while let Reap::One(child) = sys::reap() {
             if self.running == Some(child.pid) {
-                tree::kill_all(&self.signals, |_| {});
-                self.finish(child.status, child.peak_kib);
+                tree::kill_all(&self.signals, self.reach, |_| {});
+                self.finish(child.status, None);
             }
         }
     }
 
     /// Ends the program and everybody below, and reports.
-    fn end_all(&mut self) {
-        let (mut status, mut peak_kib) = (libc::SIGKILL, 0);
+    fn end_all(&mut self, exceeded: Option<Exceeded>) {
+        let mut status = libc::SIGKILL;
         let main = self.running;
-        tree::kill_all(&self.signals, |child| {
+        tree::kill_all(&self.signals, self.reach, |child| {
             if Some(child.pid) == main {
-                (status, peak_kib) = (child.status, child.peak_kib);
+                status = child.status;
             }
         });
         if main.is_some() {
-            self.finish(status, peak_kib);
+            self.finish(status, exceeded);
         }
     }
 
     /// Ends everybody below, then this process, without a report: the program did not end by itself, and the
     /// closed socket says so.
     fn leave(&self) -> ! {
-        tree::kill_all(&self.signals, |_| {});
+        tree::kill_all(&self.signals, self.reach, |_| {});
         sys::exit(0)
     }
 
-    fn finish(&mut self, status: i32, peak_kib: u64) {
+    fn finish(&mut self, status: i32, exceeded: Option<Exceeded>) {
         self.running = None;
-        self.say(Report::Ended { status, peak_kib });
+        self.say(&Report::Ended { status, exceeded });
     }
 
     fn fail(&self, stage: Stage, errno: i32) {
-        self.say(Report::Failed { stage: stage as u8, errno });
+        self.say(&Report::Failed { stage: stage as u8, errno });
     }
 
     /// A report that cannot be delivered has no reader left; the closed socket ends this process.
-    fn say(&self, report: Report) {
+    fn say(&self, report: &Report) {
         let _ = wire::send(&self.socket, &report.encode(), &[]);
     }
 }

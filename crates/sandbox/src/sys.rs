@@ -8,7 +8,7 @@
 
 use rustix::process::Pid;
 use std::{
-    ffi::{CStr, c_char, c_int, c_void},
+    ffi::{CStr, c_char, c_int, c_long, c_void},
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
@@ -53,14 +53,101 @@ pub(crate) fn exit(code: i32) -> ! {
 }
 
 /// Closes every descriptor above stderr but `keep`, so that a copied process holds nothing of its origin's.
-pub(crate) fn close_all_but(keep: &OwnedFd) {
-    let keep = keep.as_raw_fd().unsigned_abs();
-    for (first, last) in [(3, keep.saturating_sub(1)), (keep + 1, u32::MAX)] {
-        if first <= last {
+pub(crate) fn close_all_but(keep: &[&OwnedFd]) {
+    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    keep.sort_unstable();
+    let mut first = 3;
+    for kept in keep.into_iter().chain([u32::MAX]) {
+        if first < kept {
             // SAFETY: descriptors of a freshly forked process; nothing in it uses them again.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+            unsafe { libc::syscall(libc::SYS_close_range, first, kept - 1, 0) };
         }
+        first = kept.saturating_add(1);
     }
+}
+
+/// Closes a descriptor that a copied process inherited but whose owner it will never drop.
+pub(crate) fn close_inherited(fd: &OwnedFd) {
+    // SAFETY: the owner lives in a frame that this process never returns to, so it is closed once.
+    unsafe { libc::close(fd.as_raw_fd()) };
+}
+
+/// Copies this single-threaded process into new namespaces.
+pub(crate) fn fork_into(namespaces: c_int) -> io::Result<Forked> {
+    let flags = c_long::from(namespaces | libc::SIGCHLD);
+    // SAFETY: like `fork`, for callers with one thread; no memory is shared, and no pointer is passed.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+    let pid = check(i32::try_from(pid).unwrap_or(-1))?;
+    Ok(Pid::from_raw(pid).map_or(Forked::Child, Forked::Parent))
+}
+
+/// Kills every process that this one may signal, but itself. Only for processes that can signal nobody else
+/// than their own descendants: the first of a PID namespace, or one in a signal domain.
+pub(crate) fn kill_everybody_in_reach() {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// `MOUNT_ATTR_RDONLY` and `MOUNT_ATTR_NOSUID`.
+const READ_ONLY: u64 = 1;
+const NO_SET_USER_ID: u64 = 2;
+
+/// `struct mount_attr`.
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+fn restrict_mount(fd: RawFd, path: &CStr, set: u64) -> io::Result<()> {
+    let attr = MountAttr { set, clear: 0, propagation: 0, user_namespace: 0 };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the path and the structure outlive the call, and the size is the structure's own.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            fd,
+            path.as_ptr(),
+            flags,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    };
+    check(i32::try_from(result).unwrap_or(-1)).map(drop)
+}
+
+/// Makes a detached mount, and all below it, read-only.
+pub(crate) fn make_read_only(mount: &OwnedFd) -> io::Result<()> {
+    restrict_mount(mount.as_raw_fd(), c"", READ_ONLY)
+}
+
+/// Makes every mount of this namespace read-only and without set-user-id programs.
+pub(crate) fn make_everything_read_only() -> io::Result<()> {
+    restrict_mount(libc::AT_FDCWD, c"/", READ_ONLY | NO_SET_USER_ID)
+}
+
+/// Switches the loopback interface of this network namespace on.
+pub(crate) fn loopback_up() -> io::Result<()> {
+    // SAFETY: a zeroed ifreq is valid, its name is filled in with a terminator, and the socket is owned.
+    unsafe {
+        let socket = check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        let socket = OwnedFd::from_raw_fd(socket);
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)).map(drop)
+    }
+}
+
+/// The Landlock version of this kernel; zero when there is none.
+pub(crate) fn landlock_version() -> u32 {
+    // SAFETY: the documented way to ask for the version; no pointer is read.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, 1_u32) };
+    u32::try_from(version).unwrap_or(0)
 }
 
 /// Signals that arrive on a descriptor instead of interrupting.
@@ -108,11 +195,10 @@ impl Signals {
     }
 }
 
-/// A child that ended: who, how, and what it had used.
+/// A child that ended: who and how.
 pub(crate) struct Reaped {
     pub(crate) pid: i32,
     pub(crate) status: i32,
-    pub(crate) peak_kib: u64,
 }
 
 /// What a look for ended children found.
@@ -128,14 +214,11 @@ pub(crate) enum Reap {
 /// Collects one ended child without waiting.
 pub(crate) fn reap() -> Reap {
     let mut status = 0;
-    // SAFETY: both out-parameters are valid for writes; a zeroed rusage is a valid one.
-    let (pid, usage) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::wait4(-1, &raw mut status, libc::WNOHANG | libc::__WALL, &raw mut usage), usage)
-    };
+    // SAFETY: the out-parameter is valid for writes.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
     match pid {
         0 => Reap::Alive,
-        1.. => Reap::One(Reaped { pid, status, peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0) }),
+        1.. => Reap::One(Reaped { pid, status }),
         _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => Reap::Alive,
         _ => Reap::Nobody,
     }
@@ -158,6 +241,8 @@ pub(crate) enum Stage {
     Exec = 3,
     /// The terminal could not be taken.
     Terminal = 4,
+    /// The file rules could not be applied.
+    Rules = 5,
 }
 
 /// A program to execute.
@@ -170,6 +255,8 @@ pub(crate) struct Program<'a> {
     pub(crate) stdio: [BorrowedFd<'a>; 3],
     /// Make stdin the controlling terminal.
     pub(crate) terminal: bool,
+    /// A Landlock ruleset to enter. The supervisor has given up new privileges already.
+    pub(crate) ruleset: Option<BorrowedFd<'a>>,
 }
 
 /// What the child of [`Starter::start`] works on. It shares memory with the parent, which sleeps meanwhile.
@@ -181,6 +268,7 @@ struct Plan {
     cwd: *const c_char,
     stdio: [RawFd; 3],
     terminal: bool,
+    ruleset: RawFd,
     failed: Option<(Stage, i32)>,
 }
 
@@ -208,6 +296,7 @@ impl Starter {
             cwd: program.cwd.map_or(ptr::null(), CStr::as_ptr),
             stdio: program.stdio.map(|fd| fd.as_raw_fd()),
             terminal: program.terminal,
+            ruleset: program.ruleset.map_or(-1, |fd| fd.as_raw_fd()),
             failed: None,
         };
         let top = self.stack.len() & !15;
@@ -267,6 +356,9 @@ unsafe fn execute(plan: &mut Plan) -> (Stage, i32) {
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
         if !plan.cwd.is_null() && libc::chdir(plan.cwd) < 0 {
             return (Stage::Chdir, errno());
+        }
+        if plan.ruleset >= 0 && libc::syscall(libc::SYS_landlock_restrict_self, plan.ruleset, 0) < 0 {
+            return (Stage::Rules, errno());
         }
         let mut worst = libc::ENOENT;
         for &path in &plan.candidates {

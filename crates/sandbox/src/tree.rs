@@ -11,8 +11,17 @@ use rustix::{
 };
 use std::{collections::BTreeSet, fs, path::Path};
 
+/// How the processes below are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// By walking the tree: this process may signal others, too.
+    Tree,
+    /// All at once: this process can signal nobody else.
+    Everybody,
+}
+
 /// Kills everything below this process and reaps until nothing is left. `ended` sees every reaped child.
-pub(crate) fn kill_all(signals: &sys::Signals, mut ended: impl FnMut(&Reaped)) {
+pub(crate) fn kill_all(signals: &sys::Signals, reach: Reach, mut ended: impl FnMut(&Reaped)) {
     let nobody = BTreeSet::new();
     let mut calm_passes = 0_u32;
     loop {
@@ -26,7 +35,12 @@ pub(crate) fn kill_all(signals: &sys::Signals, mut ended: impl FnMut(&Reaped)) {
                 Reap::Alive => break,
             }
         }
-        kill_pass(&nobody);
+        match reach {
+            Reach::Tree => {
+                kill_pass(&nobody);
+            }
+            Reach::Everybody => sys::kill_everybody_in_reach(),
+        }
         // A victim needs a moment to die. Somebody who forks in a loop must be met at once, a process stuck
         // in the kernel must not make this one spin.
         calm_passes += 1;
@@ -65,6 +79,17 @@ pub(crate) fn kill_pass(spare: &BTreeSet<i32>) -> usize {
         }
     }
     killed
+}
+
+/// Every process below this one.
+pub(crate) fn descendants() -> Vec<i32> {
+    let mut found = children(rustix::process::getpid().as_raw_nonzero().get());
+    let mut at = 0;
+    while let Some(pid) = found.get(at) {
+        found.extend(children(*pid));
+        at += 1;
+    }
+    found
 }
 
 /// The children of every thread of a process.

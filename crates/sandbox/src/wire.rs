@@ -23,7 +23,10 @@ const MOST_FDS: usize = 5;
 /// Larger start requests travel in an anonymous file, because a packet is bounded by the socket's buffer.
 const LARGEST_PACKET: usize = 64 * 1024;
 
-/// Asks a spawner for a supervisor on the descriptor sent along.
+/// Asks the spawner for a zygote on the first descriptor, built after the plan in the second.
+pub(crate) const MAKE_ZYGOTE: u8 = b'Z';
+/// Asks a spawner or zygote for a supervisor on the first descriptor, which joins the control group whose list
+/// of members is the second, if there is one.
 pub(crate) const MAKE_WORKER: u8 = b'W';
 /// Asks a spawner to close the descriptor sent along once no orphan of a dead supervisor is left.
 pub(crate) const SETTLE: u8 = b'S';
@@ -127,15 +130,16 @@ fn push(out: &mut Vec<u8>, parts: &[&[u8]], what: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn in_memory_file(data: &[u8]) -> std::io::Result<OwnedFd> {
+/// An anonymous file with this content, to be read from its beginning.
+pub(crate) fn in_memory_file(data: &[u8]) -> std::io::Result<OwnedFd> {
     let mut file = std::fs::File::from(rustix::fs::memfd_create(c"request", MemfdFlags::CLOEXEC)?);
     file.write_all(data)?;
     rustix::fs::seek(&file, SeekFrom::Start(0))?;
     Ok(file.into())
 }
 
-/// The request of a [`RUN_LARGE`] packet.
-pub(crate) fn read_large(file: OwnedFd) -> std::io::Result<Vec<u8>> {
+/// The content of such a file.
+pub(crate) fn read_file(file: OwnedFd) -> std::io::Result<Vec<u8>> {
     let mut data = Vec::new();
     std::fs::File::from(file).read_to_end(&mut data)?;
     Ok(data)
@@ -173,8 +177,8 @@ impl<'a> RunView<'a> {
     }
 }
 
-/// What a supervisor says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a supervisor or zygote says.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
     /// The program runs.
     Started,
@@ -182,8 +186,8 @@ pub(crate) enum Report {
     Ended {
         /// As `wait` gave it.
         status: i32,
-        /// The largest resident set of the program, in KiB.
-        peak_kib: u64,
+        /// Which cap the supervisor enforced, if any.
+        exceeded: Option<Exceeded>,
     },
     /// Nothing was started.
     Failed {
@@ -191,33 +195,76 @@ pub(crate) enum Report {
         stage: u8,
         errno: i32,
     },
+    /// The process could not be set up and has ended.
+    Broken(String),
+    /// The process is set up; its own pidfd may come along.
+    Ready,
 }
 
-/// The length of every report.
-pub(crate) const REPORT: usize = 16;
+/// A cap that the supervisor watches over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Memory,
+    Pids,
+}
+
+/// The longest report.
+pub(crate) const REPORT: usize = 512;
 
 impl Report {
-    pub(crate) fn encode(self) -> [u8; REPORT] {
-        let (kind, stage, value, extra) = match self {
-            Self::Started => (1, 0, 0, 0),
-            Self::Ended { status, peak_kib } => (2, 0, status, peak_kib),
-            Self::Failed { stage, errno } => (3, stage, errno, 0),
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (kind, detail, value) = match self {
+            Self::Started => (1, 0, 0),
+            Self::Ended { status, exceeded: None } => (2, 0, *status),
+            Self::Ended { status, exceeded: Some(Exceeded::Memory) } => (2, 1, *status),
+            Self::Ended { status, exceeded: Some(Exceeded::Pids) } => (2, 2, *status),
+            Self::Failed { stage, errno } => (3, *stage, *errno),
+            Self::Broken(_) => (4, 0, 0),
+            Self::Ready => (5, 0, 0),
         };
-        let mut out = [0; REPORT];
-        (out[0], out[1]) = (kind, stage);
-        out[4..8].copy_from_slice(&value.to_ne_bytes());
-        out[8..].copy_from_slice(&extra.to_ne_bytes());
+        let mut out = vec![kind, detail];
+        out.extend(value.to_ne_bytes());
+        if let Self::Broken(why) = self {
+            out.extend(why.bytes().take(REPORT - out.len()));
+        }
         out
     }
 
     pub(crate) fn decode(packet: &[u8]) -> Option<Self> {
-        let value = i32::from_ne_bytes(*packet.get(4..)?.first_chunk()?);
-        let extra = u64::from_ne_bytes(*packet.get(8..)?.first_chunk()?);
-        match packet[0] {
-            1 => Some(Self::Started),
-            2 => Some(Self::Ended { status: value, peak_kib: extra }),
-            3 => Some(Self::Failed { stage: packet[1], errno: value }),
-            _ => None,
+        let ([kind, detail], rest) = packet.split_first_chunk()?;
+        let (value, text) = rest.split_first_chunk()?;
+        let value = i32::from_ne_bytes(*value);
+        Some(match (kind, detail) {
+            (1, _) => Self::Started,
+            (2, 0) => Self::Ended { status: value, exceeded: None },
+            (2, 1) => Self::Ended { status: value, exceeded: Some(Exceeded::Memory) },
+            (2, 2) => Self::Ended { status: value, exceeded: Some(Exceeded::Pids) },
+            (3, stage) => Self::Failed { stage: *stage, errno: value },
+            (4, _) => Self::Broken(String::from_utf8_lossy(text).into_owned()),
+            (5, _) => Self::Ready,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_survive_the_way() {
+        for report in [
+            Report::Started,
+            Report::Ended { status: 256, exceeded: None },
+            Report::Ended { status: 9, exceeded: Some(Exceeded::Memory) },
+            Report::Ended { status: 9, exceeded: Some(Exceeded::Pids) },
+            Report::Failed { stage: 3, errno: 2 },
+            Report::Broken("mount /proc: not permitted".into()),
+            Report::Ready,
+        ] {
+            assert_eq!(Report::decode(&report.encode()), Some(report));
         }
+        assert_eq!(Report::decode(b""), None);
+        assert_eq!(Report::decode(&[9; 16]), None);
     }
 }

@@ -1,9 +1,11 @@
 //! The server's side of a supervisor, and the pool of idle ones.
 
 use crate::{
-    Outcome, spawner,
+    Outcome,
+    cgroup::Group,
+    spawner,
     sys::{self, Stage},
-    wire::{self, Report, Run},
+    wire::{self, Exceeded, Report, Run},
 };
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
@@ -20,25 +22,37 @@ const MOST_IDLE: usize = 16;
 /// How long a kill may take before the caller is told that something is stuck in the kernel.
 const KILL_GRACE: Duration = Duration::from_secs(20);
 
+/// The server's end of a supervisor.
+pub(crate) struct Worker {
+    pub(crate) socket: OwnedFd,
+    /// Where the kernel accounts for it, when a control group does.
+    pub(crate) group: Option<Group>,
+}
+
 /// Who makes new supervisors of one kind.
 pub(crate) trait Source: Send + Sync {
-    /// A socket to a new supervisor.
-    fn new_worker(&self) -> BoxFuture<'_, io::Result<OwnedFd>>;
+    /// A new supervisor.
+    fn new_worker(&self) -> BoxFuture<'_, io::Result<Worker>>;
+
+    /// Whether a supervisor may serve a second program.
+    fn reusable(&self) -> bool {
+        true
+    }
 }
 
 /// Plain supervisors, straight from the spawner.
 pub(crate) struct Plain;
 
 impl Source for Plain {
-    fn new_worker(&self) -> BoxFuture<'_, io::Result<OwnedFd>> {
-        Box::pin(spawner::new_worker())
+    fn new_worker(&self) -> BoxFuture<'_, io::Result<Worker>> {
+        Box::pin(async { Ok(Worker { socket: spawner::new_worker().await?, group: None }) })
     }
 }
 
 /// Idle supervisors of one kind, and where new ones come from.
 pub(crate) struct Pool {
     source: Box<dyn Source>,
-    idle: Mutex<Vec<OwnedFd>>,
+    idle: Mutex<Vec<Worker>>,
 }
 
 impl Pool {
@@ -46,13 +60,13 @@ impl Pool {
         Arc::new(Self { source: Box::new(source), idle: Mutex::default() })
     }
 
-    fn take(&self) -> Option<OwnedFd> {
+    fn take(&self) -> Option<Worker> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    fn give_back(&self, worker: OwnedFd) {
+    fn give_back(&self, worker: Worker) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MOST_IDLE {
+        if self.source.reusable() && idle.len() < MOST_IDLE {
             idle.push(worker);
         }
     }
@@ -73,10 +87,18 @@ impl Pool {
                 Some(worker) => worker,
                 None => self.source.new_worker().await.map_err(|e| transport("no supervisor", &e))?,
             };
-            match wire::send(&worker, &packet, &sent) {
+            match wire::send(&worker.socket, &packet, &sent) {
                 Ok(()) => {
-                    let socket = sys::watched(worker).map_err(|e| transport("the runtime", &e))?;
-                    return Ok(Call { socket: Some(socket), pool: self.clone() });
+                    let Worker { socket, group } = worker;
+                    let socket = sys::watched(socket).map_err(|e| transport("the runtime", &e))?;
+                    let kills = group.as_ref().map_or(0, Group::memory_kills);
+                    return Ok(Call {
+                        socket: Some(socket),
+                        group,
+                        kills,
+                        process: None,
+                        pool: self.clone(),
+                    });
                 }
                 // An idle supervisor was killed; the next one, or a new one, takes over.
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) if reused => {}
@@ -99,23 +121,33 @@ pub(crate) fn transport(what: &str, error: &io::Error) -> Outcome {
 /// program and every descendant.
 pub(crate) struct Call {
     socket: Option<AsyncFd<OwnedFd>>,
+    group: Option<Group>,
+    /// How often the kernel had killed for memory in the group before.
+    kills: u64,
+    /// The supervisor itself, when it is the first process of a namespace: readable once all in it are dead.
+    process: Option<OwnedFd>,
     pool: Arc<Pool>,
 }
 
 /// How a program under a supervisor ended.
 pub(crate) struct End {
     pub(crate) report: Option<Report>,
+    /// The memory cap, when the kernel or the supervisor killed for it.
+    pub(crate) out_of_memory: bool,
 }
 
 impl Call {
-    /// The next report; `None` when the supervisor is gone.
-    async fn report(&self) -> Option<Report> {
-        let socket = self.socket.as_ref()?;
+    /// The next report on the program; `None` when the supervisor is gone.
+    async fn report(&mut self) -> Option<Report> {
         loop {
-            let mut ready = socket.readable().await.ok()?;
+            let mut ready = self.socket.as_ref()?.readable().await.ok()?;
             let mut packet = [0; wire::REPORT];
             match ready.try_io(|fd| wire::receive(fd, &mut packet).map_err(io::Error::from)) {
-                Ok(Ok((n, _))) => return Report::decode(&packet[..n]),
+                Ok(Ok((n, mut fds))) => match Report::decode(&packet[..n]) {
+                    // A new supervisor introduces itself.
+                    Some(Report::Ready) => self.process = fds.pop(),
+                    report => return report,
+                },
                 Ok(Err(_)) => return None,
                 Err(_would_block) => {}
             }
@@ -141,14 +173,17 @@ impl Call {
     }
 
     async fn end(&mut self, report: Option<Report>) -> End {
+        let killed = self.group.as_ref().is_some_and(|group| group.memory_kills() > self.kills);
+        let watched = matches!(report, Some(Report::Ended { exceeded: Some(Exceeded::Memory), .. }));
         if let Some(socket) = self.socket.take() {
-            if report.is_some() {
-                self.pool.give_back(socket.into_inner());
+            if matches!(report, Some(Report::Ended { .. } | Report::Failed { .. })) {
+                self.pool.give_back(Worker { socket: socket.into_inner(), group: self.group.take() });
             } else {
+                closed(self.process.take()).await;
                 wait_for_orphans().await;
             }
         }
-        End { report }
+        End { report, out_of_memory: killed || watched }
     }
 
     /// Ends the program and every descendant, and waits for that.
@@ -161,7 +196,7 @@ impl Call {
             Ok(end) => end,
             Err(_) => {
                 self.socket = None;
-                End { report: None }
+                End { report: None, out_of_memory: false }
             }
         }
     }
@@ -169,23 +204,48 @@ impl Call {
 
 /// After a supervisor was killed: waits until the spawner has ended what it left behind.
 async fn wait_for_orphans() {
-    let Ok(socket) = spawner::settle().await else { return };
-    if let Ok(socket) = sys::watched(socket) {
-        // Nothing is ever sent on it: it becomes readable by closing.
-        let _ = tokio::time::timeout(KILL_GRACE, socket.readable()).await;
+    closed(spawner::settle().await.ok()).await;
+}
+
+/// Waits until a descriptor on which nothing is ever sent becomes readable by its end.
+async fn closed(fd: Option<OwnedFd>) {
+    if let Some(Ok(fd)) = fd.map(sys::watched) {
+        let _ = tokio::time::timeout(KILL_GRACE, fd.readable()).await;
     }
 }
 
 impl End {
+    /// What is to be remarked about it.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        match &self.report {
+            Some(Report::Ended { exceeded: Some(Exceeded::Pids), .. }) => {
+                vec!["killed by the sandbox: more processes than `pids` allows".to_owned()]
+            }
+            Some(Report::Ended { status: 0, .. }) if self.out_of_memory => {
+                vec!["a child of the command was killed: it used more memory than allowed".to_owned()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// What it means for the caller who asked for `command` in `cwd`.
-    pub(crate) fn outcome(&self, command: &str, cwd: Option<&std::path::Path>) -> Outcome {
-        match self.report {
-            Some(Report::Ended { status, .. }) => match sys::read_status(status) {
+    pub(crate) fn outcome(
+        &self,
+        command: &str,
+        cwd: Option<&std::path::Path>,
+        memory: Option<u64>,
+    ) -> Outcome {
+        if self.out_of_memory && !matches!(&self.report, Some(Report::Ended { status: 0, .. })) {
+            return Outcome::OutOfMemory { limit: memory };
+        }
+        match &self.report {
+            Some(Report::Ended { status, .. }) => match sys::read_status(*status) {
                 Ok(code) => Outcome::Exited(code),
                 Err(signal) => Outcome::Signaled(signal),
             },
-            Some(Report::Failed { stage, errno }) => failure(stage, errno, command, cwd),
-            Some(Report::Started) | None => Outcome::Transport {
+            Some(Report::Failed { stage, errno }) => failure(*stage, *errno, command, cwd),
+            Some(Report::Broken(why)) => Outcome::Transport { why: format!("the sandbox could not be set up: {why}") },
+            Some(Report::Started | Report::Ready) | None => Outcome::Transport {
                 why: "the process that supervised the command was killed; the command and its children are gone"
                     .to_owned(),
             },

@@ -63,6 +63,12 @@ impl StreamScrubber {
         out
     }
 
+    /// What came but waits for more. It is **not** scrubbed.
+    #[must_use]
+    pub fn pending(&self) -> &str {
+        &self.buffer[self.sent..]
+    }
+
     /// What was redacted so far.
     #[must_use]
     pub fn hits(&self) -> &Hits {

@@ -4,20 +4,19 @@ use serde_json::Value;
 
 /// `text` cut to about `limit` bytes, or `None` when it fits.
 pub(crate) fn head_and_tail(text: &str, limit: usize) -> Option<String> {
-    if text.len() <= limit {
-        return None;
-    }
-    let head = floor(text, limit / 2);
-    let tail = ceil(text, text.len() - limit / 2);
-    Some(format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..]))
+    let (head, tail) = middle(text, limit)?;
+    Some(format!("{}\n{}\n{}", &text[..head], left_out((tail - head) as u64, ""), &text[tail..]))
 }
 
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+/// The part of `text` to leave out so that about `limit` bytes stay, or `None` when it fits.
+pub(crate) fn middle(text: &str, limit: usize) -> Option<(usize, usize)> {
+    (text.len() > limit)
+        .then(|| (text.floor_char_boundary(limit / 2), text.ceil_char_boundary(text.len() - limit / 2)))
 }
 
-fn ceil(text: &str, at: usize) -> usize {
-    (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+/// The line that stands for what is not shown.
+pub(crate) fn left_out(bytes: u64, more: &str) -> String {
+    format!("… {bytes} bytes left out{more} …")
 }
 
 /// About how large `value` is as text, when that is more than `limit`.

@@ -4,10 +4,13 @@ use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset};
 use config::Settings;
 use sandbox::Sandbox;
 use scrub::Scrubber;
-use std::{collections::BTreeMap, sync::Arc};
-use tokio::sync::Semaphore;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use workspace::Workspace;
+
+/// What ending a tree of processes may take on a busy machine.
+const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// Everything shared by the sessions of one process.
 pub struct Host {
@@ -22,7 +25,10 @@ pub struct Host {
     /// What agents may call.
     pub tools: Toolset,
     pub(crate) slots: Arc<Semaphore>,
+    /// Calls.
     pub(crate) running: TaskTracker,
+    /// What goes on after the call that started it, until its session ends.
+    pub(crate) background: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
 
@@ -61,6 +67,7 @@ impl Host {
             sandbox,
             settings,
             running: TaskTracker::new(),
+            background: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
     }
@@ -70,15 +77,22 @@ impl Host {
         SessionGuard(Arc::new(Session::new(id.into(), Arc::clone(self), access)))
     }
 
-    /// Refuses new calls, lets running ones end within the configured grace, then cancels the rest.
+    /// Refuses new calls, lets running ones end within the configured grace, then cancels the rest. When it
+    /// returns, nothing that a call started runs any more.
     pub async fn shut_down(&self) {
         self.slots.close();
         self.running.close();
-        if tokio::time::timeout(self.settings.limits.grace, self.running.wait()).await.is_err() {
-            self.stop.cancel();
-            self.running.wait().await;
+        self.background.close();
+        let grace = self.settings.limits.grace;
+        if timeout(grace, self.running.wait()).await.is_err() {
+            tracing::info!("calls are still running after {grace:?}; cancelling them");
         }
         self.stop.cancel();
+        // A call that does not heed its cancellation must not keep the process.
+        let all = async { tokio::join!(self.running.wait(), self.background.wait()) };
+        if timeout(grace.max(KILL_TIME), all).await.is_err() {
+            tracing::warn!("some calls did not end when they were cancelled");
+        }
     }
 
     /// The workspace a call means.

@@ -14,6 +14,7 @@ mod progress;
 mod reply;
 mod schema;
 mod session;
+mod shell;
 mod tool;
 mod toolset;
 

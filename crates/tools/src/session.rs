@@ -1,6 +1,6 @@
 //! One client's standing with the server.
 
-use crate::{Host, jobs::Jobs};
+use crate::{Host, jobs::Jobs, shell::Shells};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -24,13 +24,14 @@ pub struct Session {
     /// What the client may do.
     pub access: Access,
     pub(crate) jobs: Jobs,
+    pub(crate) shells: Shells,
     pub(crate) cancel: CancellationToken,
 }
 
 impl Session {
     pub(crate) fn new(id: String, host: Arc<Host>, access: Access) -> Self {
         let cancel = host.stop.child_token();
-        Self { id, access, jobs: Jobs::default(), cancel, host }
+        Self { id, access, jobs: Jobs::default(), shells: Shells::default(), cancel, host }
     }
 
     /// Ends everything the session started. Calling it twice is harmless.

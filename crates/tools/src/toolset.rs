@@ -2,6 +2,7 @@
 
 use crate::{
     ToolError,
+    shell::{Bash, BashOutput, KillShell},
     tool::{AnyTool, Class, Spec, Tool},
 };
 use config::Settings;
@@ -16,7 +17,7 @@ impl Catalog {
     /// Every tool this product ships: a line each.
     #[must_use]
     pub fn shipped() -> Self {
-        Self::default()
+        Self::default().with(Bash).with(BashOutput).with(KillShell)
     }
 
     /// One more.

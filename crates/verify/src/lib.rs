@@ -11,7 +11,9 @@ pub mod languages;
 mod model;
 mod plan;
 mod select;
+pub mod tap;
 mod text;
+mod unknown;
 
 pub use detector::{
     Answer, Detector, ExitMeaning, NeededBinary, ScriptError, ServerPlan, TestReader, Unsupported,
@@ -24,3 +26,4 @@ pub use model::{
 pub use plan::{Injected, LintAsk, Plan, Scope, Stream, TestAsk};
 pub use select::{Languages, SelectError, detect, detect_all, select};
 pub use text::{Kept, Lines, bound, relative, strip_ansi};
+pub use unknown::UnknownReader;

@@ -36,6 +36,12 @@ pub(crate) trait Visit: Send {
     fn folder(&mut self, _path: &Path, _fd: BorrowedFd<'_>) {}
     /// A regular file was found.
     fn file(&mut self, path: &Path);
+    /// A symlink was found.
+    fn link(&mut self, _path: &Path) {}
+    /// Whether a folder below the root that is a repository of its own is entered.
+    fn nested_repository(&mut self, _path: &Path) -> bool {
+        true
+    }
     /// The rules for the entries of a folder are known.
     fn rules(&mut self, _folder: &Path, _rules: &Rules) {}
     /// One of our temporary names was found.
@@ -168,6 +174,9 @@ pub(crate) fn list(
     let Ok(fd) = root.open_dir(&folder.path) else { return 0 };
     visitor.folder(&folder.path, fd.as_fd());
     let present = read_names(fd.as_fd(), scratch, &mut |name| visitor.litter(fd.as_fd(), name));
+    if present.git && !folder.path.as_os_str().is_empty() && !visitor.nested_repository(&folder.path) {
+        return 0;
+    }
     let rules = rules::enter(root, &folder.path, &folder.rules, present);
     visitor.rules(&folder.path, &rules);
     scratch.path.clear();
@@ -188,6 +197,8 @@ pub(crate) fn list(
         }
         if is_folder {
             children.push(Folder { path: path.to_owned(), rules: rules.clone(), depth: folder.depth + 1 });
+        } else if kind == FileType::Symlink {
+            visitor.link(path);
         } else {
             visitor.file(path);
         }
@@ -219,7 +230,7 @@ fn read_names(fd: BorrowedFd<'_>, scratch: &mut Scratch, litter: &mut dyn FnMut(
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             kind => kind,
         };
-        if matches!(kind, FileType::RegularFile | FileType::Directory) {
+        if matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) {
             scratch.names.extend_from_slice(name);
             scratch.found.push((scratch.names.len(), kind));
         }

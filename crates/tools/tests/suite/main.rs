@@ -1,6 +1,8 @@
 //! Tools through the in-process pipeline.
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests drive real programs and may fail")]
 
+mod orphans;
 mod pipeline;
 mod probes;
+mod shell;
 mod support;

@@ -2,7 +2,7 @@
 
 use crate::{
     probes::{Drift, Echo, Fail, Gate, Hold, March},
-    support::{Bench, Setup, after, none, watched},
+    support::{Bench, SECRET, Setup, after, none, watched},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -135,6 +135,25 @@ async fn faults_and_panics_end_the_call_and_nothing_else() {
         assert!(!text.contains("fire") && !text.contains("bug"), "details stay in the log: {text}");
     }
     assert_eq!(client.ok("Echo", json!({"text": "still here"})).await, "still here");
+}
+
+#[tokio::test]
+async fn no_secret_leaves_by_any_door() {
+    let gate = Gate::default();
+    let bench = bench(&gate);
+    let client = bench.client();
+    let reply = client.call("Echo", json!({"text": format!("it is {SECRET}.")})).await;
+    assert_eq!(reply.all_text(), "it is [REDACTED:secret:TOKEN].");
+    assert_eq!(reply.structured, Some(json!({"text": "it is [REDACTED:secret:TOKEN]."})));
+    assert_eq!(client.err("Fail", json!({"how": "caller"})).await, "no [REDACTED:secret:TOKEN]\ntry another");
+    // An argument error quotes what was given.
+    assert!(!client.err("Fail", json!({"how": SECRET})).await.contains(SECRET));
+    let (progress, seen) = watched();
+    let args = json!({"say": SECRET, "wait": 0.01});
+    let reply = client.call_with("March", args, CancellationToken::new(), progress).await;
+    assert!(!reply.all_text().contains(SECRET), "{}", reply.all_text());
+    assert!(reply.all_text().contains("so far: [REDACTED"), "{}", reply.all_text());
+    assert_eq!(seen.lock().unwrap()[0].message, "half way [REDACTED:secret:TOKEN]");
 }
 
 #[tokio::test]

@@ -155,3 +155,15 @@ pub(crate) fn after<'a>(text: &'a str, key: &str) -> &'a str {
 pub(crate) fn none() -> Value {
     json!({})
 }
+
+/// Asks until there is an answer; a minute is the end of patience, not a measure.
+pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(std::time::Instant::now() < patience, "nothing came of it");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}

@@ -7,3 +7,4 @@ mod go;
 mod real;
 mod rust;
 mod support;
+mod total;

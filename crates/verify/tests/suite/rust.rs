@@ -36,3 +36,15 @@ fn clippy_names_its_rules() {
     let captured = captured(output("rust/clippy.jsonl"), Vec::new(), 0);
     insta::assert_yaml_snapshot!(language("rust").parse_lint(&plan, &facts, &captured));
 }
+
+#[test]
+fn nextest_by_its_report() {
+    let mut facts =
+        facts("/sample/rs", &[("Cargo.toml", "[package]\nname='sample'"), (".config/nextest.toml", "")]);
+    facts.binaries.insert("cargo-nextest".to_owned(), "/bin/cargo-nextest".into());
+    let plan = language("rust").test_cmd(&facts, &TestAsk::default()).expect("a plan").remove(0);
+    assert_eq!(plan.runner, "nextest");
+    let mut captured = captured(Vec::new(), Vec::new(), 100);
+    captured.report = Some(output("rust/nextest-junit.xml"));
+    insta::assert_yaml_snapshot!(read_run("rust", &plan, &facts, &captured));
+}

@@ -187,7 +187,8 @@ impl Reader {
 /// One failed case.
 fn read(case: &Case, facts: &dyn Facts) -> Failure {
     let frame = |line: &&str| {
-        line.starts_with("running 1 test")
+        line.trim().is_empty()
+            || line.starts_with("running 1 test")
             || line.strip_prefix("test ").is_some_and(|rest| rest.starts_with(&case.name))
             || line.starts_with("test result: ")
             || *line == "failures:"

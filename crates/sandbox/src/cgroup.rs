@@ -1,0 +1,131 @@
+//! Control groups, where this process may make them: exact caps on memory and processes for a whole tree.
+
+use std::{
+    fs, io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Which interface the kernel offers for a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A place in which this process can make groups with a cap on memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hierarchy {
+    parent: PathBuf,
+    version: Version,
+}
+
+impl Hierarchy {
+    /// Finds it, by the paths of this process's own groups; the caller tries it out before relying on it.
+    pub(crate) fn find() -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let first = own.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|c| c == "memory").then_some(path)
+        });
+        if let Some(path) = first {
+            let parent = mount_of(&mounts, "cgroup", Some("memory"))?.join(path.trim_start_matches('/'));
+            return writable(&parent).then_some(Self { parent, version: Version::One });
+        }
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        // A group with members cannot have groups with controllers below it: its siblings can.
+        let parent = mount_of(&mounts, "cgroup2", None)?.join(path).parent()?.to_owned();
+        let enabled = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
+        let usable = enabled.split_ascii_whitespace().any(|c| c == "memory") && writable(&parent);
+        usable.then_some(Self { parent, version: Version::Two })
+    }
+
+    /// Makes a group.
+    pub(crate) fn make(&self, memory: u64) -> io::Result<Group> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = self.parent.join(format!("codegen-sandbox-{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        let group = Group { path, version: self.version };
+        let cap = memory.to_string();
+        match self.version {
+            Version::One => {
+                fs::write(group.path.join("memory.limit_in_bytes"), &cap)?;
+                // Absent where the kernel does not account for swap.
+                let _ = fs::write(group.path.join("memory.memsw.limit_in_bytes"), &cap);
+            }
+            Version::Two => {
+                fs::write(group.path.join("memory.max"), &cap)?;
+                let _ = fs::write(group.path.join("memory.swap.max"), "0");
+            }
+        }
+        Ok(group)
+    }
+}
+
+fn mount_of(mounts: &str, kind: &str, controller: Option<&str>) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (place, file_system) = line.split_once(" - ")?;
+        let mut words = file_system.split(' ');
+        let right_kind = words.next()? == kind;
+        let options = words.nth(1)?;
+        let right = right_kind && controller.is_none_or(|c| options.split(',').any(|o| o == c));
+        right.then(|| place.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// One control group, removed when it is dropped and empty.
+#[derive(Debug)]
+pub(crate) struct Group {
+    path: PathBuf,
+    version: Version,
+}
+
+impl Group {
+    /// Whoever writes `0` to this joins.
+    pub(crate) fn members(&self) -> io::Result<OwnedFd> {
+        Ok(fs::OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?.into())
+    }
+
+    /// How many processes the kernel has killed in it for memory.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The supervisor leaves it as soon as it sees its socket closed, a moment after this. Whoever still
+        // finds it occupied leaves an empty group behind, which the next sweep removes.
+        let path = std::mem::take(&mut self.path);
+        if fs::remove_dir(&path).is_err() {
+            sweep_later(path);
+        }
+    }
+}
+
+/// Groups that were not empty yet when they were to be removed.
+static LEFT: std::sync::Mutex<Vec<PathBuf>> = std::sync::Mutex::new(Vec::new());
+
+fn sweep_later(path: PathBuf) {
+    let mut left = LEFT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    left.push(path);
+    left.retain(|path| fs::remove_dir(path).is_err() && path.exists());
+}
+
+/// Removes what earlier drops had to leave.
+pub(crate) fn sweep() {
+    let mut left = LEFT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    left.retain(|path| fs::remove_dir(path).is_err() && path.exists());
+}

@@ -1,0 +1,150 @@
+//! The file system of the namespace tier.
+//!
+//! Order matters: copies of the writable places are taken while they still are writable, everything turns
+//! read-only in one call, then the copies go back onto their places.
+
+use super::plan::Plan;
+use crate::sys;
+use rustix::{
+    fs::{CWD, Mode},
+    mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},
+};
+use std::{
+    fs, io,
+    os::fd::{AsFd as _, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+/// Adds what was being done to an error.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: &str) -> io::Result<T>;
+}
+
+impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: &str) -> io::Result<T> {
+        self.map_err(|error| {
+            let error = error.into();
+            io::Error::new(error.kind(), format!("{what}: {error}"))
+        })
+    }
+}
+
+/// A detached copy of what is mounted at `path`.
+fn copy(path: &Path) -> io::Result<OwnedFd> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(CWD, path, flags).doing(&format!("copy of {}", path.display()))
+}
+
+fn place(mount: &OwnedFd, at: &Path) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(mount.as_fd(), c"", CWD, at, flags).doing(&format!("mount on {}", at.display()))
+}
+
+/// The folder `path` bound onto itself.
+fn pin(path: &Path) -> io::Result<OwnedFd> {
+    let mount = copy(path)?;
+    place(&mount, path)?;
+    Ok(mount)
+}
+
+fn freeze(path: &Path) -> io::Result<()> {
+    let mount = copy(path)?;
+    sys::make_read_only(&mount).doing(&format!("freeze {}", path.display()))?;
+    place(&mount, path)
+}
+
+/// What is done once per sandbox, by the process from which its workers descend.
+pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+        .doing("make mounts private")?;
+    let writable: Vec<(OwnedFd, &PathBuf)> =
+        plan.writable.iter().map(|path| Ok((copy(path)?, path))).collect::<io::Result<_>>()?;
+    let tmp = copy(&plan.tmp)?;
+    let kept: Vec<(OwnedFd, &PathBuf)> =
+        plan.kept_run.iter().filter_map(|path| Some((copy(path).ok()?, path))).collect();
+    sys::make_everything_read_only().doing("make / read-only")?;
+
+    place(&tmp, Path::new("/tmp"))?;
+    if Path::new("/var/tmp").is_dir() {
+        place(&copy(Path::new("/tmp"))?, Path::new("/var/tmp"))?;
+    }
+    if Path::new("/dev/shm").is_dir() {
+        tmpfs("/dev/shm", c"mode=1777,size=1g")?;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    rustix::mount::mount("devpts", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
+        .doing("/dev/pts")?;
+    tmpfs("/run", c"mode=755,size=16m")?;
+    for (mount, path) in kept {
+        make_mount_point(path, path.is_dir())?;
+        place(&mount, path)?;
+    }
+    for (mount, path) in writable {
+        // Inside the new /tmp and /run the place is missing.
+        if !path.exists() {
+            make_mount_point(path, true)?;
+        }
+        place(&mount, path)?;
+    }
+    hide(plan)
+}
+
+fn tmpfs(at: &str, options: &std::ffi::CStr) -> io::Result<()> {
+    rustix::mount::mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options).doing(at)
+}
+
+fn make_mount_point(path: &Path, folder: bool) -> io::Result<()> {
+    let made = if folder {
+        fs::create_dir_all(path)
+    } else {
+        path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, ""))
+    };
+    made.doing(&format!("mount point {}", path.display()))
+}
+
+/// An empty folder nobody may enter over every hidden folder, an empty file over every hidden file. Files are
+/// readable, because npm, pip and git stop at a configuration they may not read.
+fn hide(plan: &Plan) -> io::Result<()> {
+    let (folder, file) = (Path::new("/run/.hidden-folder"), Path::new("/run/.hidden-file"));
+    fs::create_dir(folder).doing("/run")?;
+    fs::write(file, "").doing("/run")?;
+    rustix::fs::chmod(folder, Mode::empty()).doing("/run")?;
+    rustix::fs::chmod(file, Mode::RUSR | Mode::RGRP | Mode::ROTH).doing("/run")?;
+    for (list, cover) in [(&plan.hidden_dirs, folder), (&plan.hidden_files, file)] {
+        for path in list {
+            let mount = copy(cover)?;
+            sys::make_read_only(&mount).doing("cover")?;
+            match place(&mount, path) {
+                // Gone since the plan was made: nothing to hide.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                placed => placed?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel guards by file mode alone and mapped root could therefore write: core_pattern and the like.
+const PROC_MASKS: [&str; 9] =
+    ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "timer_list"];
+
+/// What is done for every worker, in its own PID and mount namespace.
+pub(crate) fn finish(plan: &Plan) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("proc", "/proc", "proc", flags, c"").doing("mount /proc")?;
+    if let Some(pids) = plan.caps.pids {
+        // Per namespace since Linux 6.14; 301 is the least the kernel takes. Elsewhere the watchdog counts.
+        let _ = fs::write("/proc/sys/kernel/pid_max", pids.max(301).to_string());
+    }
+    for name in PROC_MASKS {
+        let path = Path::new("/proc").join(name);
+        if path.exists() {
+            freeze(&path)?;
+        }
+    }
+    for path in &plan.pinned {
+        pin(path)?;
+    }
+    plan.frozen.iter().try_for_each(|path| freeze(path))
+}

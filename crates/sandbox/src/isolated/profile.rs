@@ -1,0 +1,352 @@
+//! The default profile: what is writable, what is hidden, what of git is frozen, resolved to what exists.
+
+use super::{
+    git,
+    plan::{Caps, Network, Plan, Tier},
+    rules,
+};
+use crate::Variables;
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// When a package cache that does not exist yet is made, so that it can be opened for writing.
+enum Make {
+    Always,
+    /// When this program is in PATH.
+    For(&'static str),
+    Never,
+}
+
+/// Package caches below HOME. Only what tools fill: no folder that is in PATH or holds start-up scripts.
+const CACHES: &[(&str, Make)] = &[
+    (".cache", Make::Always),
+    (".cargo/registry", Make::For("cargo")),
+    (".cargo/git", Make::For("cargo")),
+    (".cargo/.package-cache", Make::Never),
+    (".cargo/.package-cache-mutate", Make::Never),
+    (".cargo/.global-cache", Make::Never),
+    (".rustup/tmp", Make::Never),
+    (".rustup/downloads", Make::Never),
+    ("go/pkg", Make::For("go")),
+    (".npm", Make::For("npm")),
+    (".pnpm-store", Make::Never),
+    (".local/share/pnpm/store", Make::Never),
+    (".yarn/cache", Make::Never),
+    (".yarn/berry", Make::Never),
+    (".bun/install/cache", Make::Never),
+    (".gradle/caches", Make::Never),
+    (".gradle/daemon", Make::Never),
+    (".gradle/native", Make::Never),
+    (".gradle/wrapper", Make::Never),
+    (".m2/repository", Make::Never),
+    (".ivy2/cache", Make::Never),
+    (".nuget/packages", Make::Never),
+];
+
+/// Empty lock files that cargo makes in a folder which is not writable as a whole.
+const CACHE_FILES: &[(&str, &str)] =
+    &[(".cargo/.package-cache", "cargo"), (".cargo/.package-cache-mutate", "cargo")];
+
+/// Variables that move a cache, and the part of it that is filled.
+const CACHE_VARIABLES: &[(&str, &[&str])] = &[
+    ("XDG_CACHE_HOME", &[""]),
+    ("CARGO_HOME", &["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"]),
+    ("GOPATH", &["pkg"]),
+    ("GOMODCACHE", &[""]),
+    ("GOCACHE", &[""]),
+    ("npm_config_cache", &[""]),
+    ("PIP_CACHE_DIR", &[""]),
+    ("UV_CACHE_DIR", &[""]),
+    ("YARN_CACHE_FOLDER", &[""]),
+    ("PLAYWRIGHT_BROWSERS_PATH", &[""]),
+];
+
+/// Credential stores and histories below HOME.
+const SECRETS: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".docker",
+    ".kube",
+    ".netrc",
+    "_netrc",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/gcloud",
+    ".config/op",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/rclone",
+    ".config/containers/auth.json",
+    ".config/helm",
+    ".config/age",
+    ".config/sops",
+    ".pypirc",
+    ".gem/credentials",
+    ".cargo/credentials.toml",
+    ".cargo/credentials",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".nuget/NuGet/NuGet.Config",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
+    ".vault-token",
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".s3cfg",
+    ".boto",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".pki",
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/Bitwarden",
+    ".config/1Password",
+    ".config/Code/User/globalStorage",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".node_repl_history",
+    ".psql_history",
+    ".mysql_history",
+    ".lesshst",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".gemini",
+    ".config/github-copilot",
+];
+
+/// Configuration that is hidden only while it holds a credential: its address of a registry is needed.
+const SOMETIMES_SECRET: &[&str] =
+    &[".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pip/pip.conf", ".pip/pip.conf"];
+
+const SECRETS_OF_THE_SYSTEM: &[&str] = &[
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/shadow-",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/ssh",
+    "/etc/docker/key.json",
+    "/var/run/secrets",
+    "/root",
+];
+
+/// What of /run programs need: name resolution, and the system itself where it lives there.
+const KEPT_RUN: &[&str] =
+    &["/run/systemd/resolve", "/run/current-system", "/run/booted-system", "/run/opengl-driver"];
+
+/// What a sandbox is built from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Profile {
+    pub(crate) workspaces: Vec<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) read: Vec<PathBuf>,
+    pub(crate) write: Vec<PathBuf>,
+    pub(crate) network: Network,
+    pub(crate) caps: Caps,
+    /// The variables of the host, for caches they move.
+    pub(crate) variables: Variables,
+}
+
+impl Profile {
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(|v| v.as_os_str()).filter(|v| !v.is_empty())
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        self.variable("PATH")
+            .is_some_and(|path| std::env::split_paths(path).any(|dir| dir.join(name).is_file()))
+    }
+
+    /// Makes the caches that the tools at hand are going to want. A place that cannot be made is left out.
+    pub(crate) fn make_caches(&self) {
+        let Some(home) = &self.home else { return };
+        for (path, make) in CACHES {
+            let wanted = match make {
+                Make::Always => true,
+                Make::For(program) => self.has_program(program),
+                Make::Never => false,
+            };
+            if wanted {
+                let _ = fs::create_dir_all(home.join(path));
+            }
+        }
+        for (path, program) in CACHE_FILES {
+            if self.has_program(program) {
+                let _ = fs::OpenOptions::new().append(true).create(true).open(home.join(path));
+            }
+        }
+    }
+
+    fn writable(&self, git: &[git::Repository]) -> Vec<PathBuf> {
+        let mut wanted = self.workspaces.clone();
+        wanted.extend(self.write.iter().cloned());
+        if let Some(home) = &self.home {
+            wanted.extend(CACHES.iter().map(|(path, _)| home.join(path)));
+        }
+        for (name, parts) in CACHE_VARIABLES {
+            if let Some(base) = self.variable(name).map(Path::new).filter(|p| p.is_absolute()) {
+                wanted.extend(parts.iter().map(|part| base.join(part)));
+            }
+        }
+        // A worktree's repository lies outside of it.
+        wanted.extend(git.iter().flat_map(|repository| repository.outside.clone()));
+        let mut found: Vec<PathBuf> = wanted.iter().filter_map(|p| fs::canonicalize(p).ok()).collect();
+        // Parents first: a place inside another is mounted onto it.
+        found.sort();
+        found.dedup();
+        found.retain(|path| path != Path::new("/"));
+        found
+    }
+
+    /// Hidden places, as (folders, files).
+    fn hidden(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let mut homes: Vec<PathBuf> = self.home.iter().cloned().collect();
+        if rustix::process::geteuid().is_root() {
+            // Root could read the others', too.
+            homes.extend(fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+        let mut wanted: Vec<PathBuf> = SECRETS_OF_THE_SYSTEM.iter().map(PathBuf::from).collect();
+        for home in homes {
+            wanted.extend(SECRETS.iter().map(|secret| home.join(secret)));
+            wanted.extend(SOMETIMES_SECRET.iter().map(|p| home.join(p)).filter(|p| holds_a_credential(p)));
+        }
+        let allowed: Vec<PathBuf> =
+            self.read.iter().chain(&self.workspaces).filter_map(|p| fs::canonicalize(p).ok()).collect();
+        let (mut folders, mut files) = (Vec::new(), Vec::new());
+        for path in wanted {
+            // A mount goes onto what a link points at.
+            let Ok(path) = fs::canonicalize(path) else { continue };
+            if self.home.as_ref().is_some_and(|home| home.starts_with(&path)) {
+                continue;
+            }
+            hide(path, &allowed, &mut folders, &mut files);
+        }
+        for list in [&mut folders, &mut files] {
+            list.sort();
+            list.dedup();
+        }
+        (folders, files)
+    }
+
+    /// Everything resolved for one tier; `tmp` is the private folder for temporary files.
+    pub(crate) fn resolve(&self, tier: Tier, tmp: &Path) -> io::Result<Plan> {
+        let git: Vec<git::Repository> =
+            self.workspaces.iter().filter_map(|workspace| git::Repository::of(workspace)).collect();
+        let writable = self.writable(&git);
+        let (hidden_dirs, mut hidden_files) = self.hidden();
+        let mut plan = Plan {
+            tier,
+            network: self.network,
+            caps: self.caps,
+            tmp: tmp.to_owned(),
+            writable,
+            hidden_dirs,
+            hidden_files: Vec::new(),
+            frozen: git.iter().flat_map(|repository| repository.frozen.clone()).collect(),
+            pinned: git.iter().flat_map(|repository| repository.pinned.clone()).collect(),
+            kept_run: kept_run(),
+            readable: Vec::new(),
+        };
+        match tier {
+            Tier::Namespaces => {
+                let sockets = host_sockets(&plan);
+                hidden_files.extend(sockets);
+            }
+            Tier::Landlock => {
+                let run = ["/run", "/var/run"].map(PathBuf::from);
+                let hidden: Vec<PathBuf> =
+                    plan.hidden_dirs.iter().chain(&hidden_files).chain(&run).cloned().collect();
+                plan.readable = rules::readable_beside(Path::new("/"), &hidden);
+                plan.readable.extend(plan.kept_run.clone());
+            }
+        }
+        plan.hidden_files = hidden_files;
+        Ok(plan)
+    }
+}
+
+/// Hides a place, but for what is allowed inside it.
+fn hide(path: PathBuf, allowed: &[PathBuf], folders: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) {
+    if allowed.iter().any(|a| path.starts_with(a)) {
+        return;
+    }
+    if !path.is_dir() {
+        files.push(path);
+    } else if allowed.iter().any(|a| a.starts_with(&path)) {
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            hide(entry.path(), allowed, folders, files);
+        }
+    } else {
+        folders.push(path);
+    }
+}
+
+fn holds_a_credential(path: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(path) else { return path.exists() };
+    let words = ["_authtoken", "_auth", "_password", "npmauthtoken", "npmauthident", "password", "token"];
+    text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])).any(|line| {
+        let low = line.to_lowercase();
+        let named = words.iter().any(|word| low.contains(word));
+        // https://user:secret@host
+        let in_address = low.split("://").skip(1).any(|rest| {
+            let authority = rest.split('/').next().unwrap_or_default();
+            authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        });
+        named || in_address
+    })
+}
+
+fn kept_run() -> Vec<PathBuf> {
+    let mut kept: Vec<PathBuf> = KEPT_RUN.iter().map(PathBuf::from).collect();
+    if let Ok(resolver) = fs::canonicalize("/etc/resolv.conf")
+        && resolver.starts_with("/run")
+    {
+        kept.push(resolver);
+    }
+    kept.retain(|path| path.exists());
+    kept.sort();
+    kept.dedup();
+    // What lies in a kept folder is kept with it.
+    let folders = kept.clone();
+    kept.retain(|path| !folders.iter().any(|folder| folder != path && path.starts_with(folder)));
+    kept
+}
+
+/// Sockets of the host in places that are neither writable nor hidden as a whole. Neither a read-only mount nor
+/// Landlock stops a connection.
+fn host_sockets(plan: &Plan) -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let covered = |path: &Path| {
+        ["/run", "/var/run", "/tmp", "/var/tmp"].iter().any(|place| path.starts_with(place))
+            || plan.writable.iter().chain(&plan.hidden_dirs).any(|place| path.starts_with(place))
+    };
+    let paths = text.lines().filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])));
+    let mut sockets: Vec<PathBuf> =
+        paths.filter(|path| !covered(path) && fs::symlink_metadata(path).is_ok()).collect();
+    sockets.sort();
+    sockets.dedup();
+    sockets
+}

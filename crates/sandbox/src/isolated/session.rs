@@ -1,0 +1,239 @@
+//! One zygote and the pool of its workers, on the server's side.
+
+use super::{
+    denial,
+    git::{Repository, Snapshot},
+    plan::{Network, Plan, Tier},
+};
+use crate::{
+    Outcome,
+    cgroup::{self, Hierarchy},
+    env::Environment,
+    local::{Local, Observer},
+    spawner,
+    wire::{self, Report, Run},
+    worker::{Pool, Source, Worker},
+};
+use futures_util::future::BoxFuture;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long the whole set-up may take before the tier counts as unusable.
+const SET_UP: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// A set-up that was tried out.
+pub(crate) struct Session {
+    pub(crate) plan: Plan,
+    zygote: Arc<Zygote>,
+    /// Whether a control group enforces the memory cap.
+    pub(crate) grouped: bool,
+}
+
+impl Session {
+    /// Sets everything up and shows that it works by running `true` in it.
+    pub(crate) fn open(plan: Plan) -> io::Result<Self> {
+        cgroup::sweep();
+        let zygote = Zygote::open(&plan)?;
+        zygote.try_out()?;
+        let grouped = zygote.groups.is_some();
+        Ok(Self { plan, zygote: Arc::new(zygote), grouped })
+    }
+}
+
+/// A session with everything that calls need.
+pub(crate) struct Force {
+    zygote: Arc<Zygote>,
+    rules: Arc<Rules>,
+    local: Local,
+}
+
+impl Force {
+    pub(crate) fn new(
+        session: Session,
+        workspaces: Vec<PathBuf>,
+        environment: Environment,
+        cwd: Option<PathBuf>,
+        timeout: Duration,
+    ) -> Self {
+        let Session { plan, zygote, grouped } = session;
+        let by = match (plan.caps.memory, grouped) {
+            (None, _) => "",
+            (Some(_), true) => ", memory capped by a control group",
+            (Some(_), false) => ", memory capped by a watchdog",
+        };
+        let summary = format!("isolation: {}, network {}{by}", plan.tier, plan.network.name());
+        let memory = plan.caps.memory;
+        let rules = Arc::new(Rules { plan, workspaces, summary });
+        let local = Local {
+            pool: Pool::new(zygote.clone()),
+            environment,
+            cwd,
+            timeout,
+            memory,
+            observer: Some(rules.clone()),
+        };
+        Self { zygote, rules, local }
+    }
+
+    pub(crate) fn local(&self) -> &Local {
+        &self.local
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.rules.plan
+    }
+
+    pub(crate) fn summary(&self) -> &str {
+        &self.rules.summary
+    }
+
+    /// Whether the zygote still is there.
+    pub(crate) fn alive(&self) -> bool {
+        let mut wanted = [PollFd::new(&self.zygote.socket, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // It never speaks after its introduction, so whatever there is to read is its end.
+        rustix::event::poll(&mut wanted, Some(&now)).is_ok_and(|n| n == 0)
+    }
+}
+
+/// What is remarked about calls.
+struct Rules {
+    plan: Plan,
+    workspaces: Vec<PathBuf>,
+    summary: String,
+}
+
+impl Observer for Rules {
+    /// Where git cannot be frozen, it is put back.
+    fn begin(&self) -> Box<dyn FnOnce() -> Vec<String> + Send> {
+        if self.plan.tier == Tier::Namespaces {
+            return Box::new(Vec::new);
+        }
+        let repositories = self.workspaces.iter().filter_map(|workspace| Repository::of(workspace));
+        let snapshots: Vec<Snapshot> = repositories.map(|repository| repository.snapshot()).collect();
+        Box::new(move || {
+            let changed: Vec<PathBuf> = snapshots.iter().flat_map(Snapshot::restore).collect();
+            let remark = |path: &PathBuf| {
+                format!(
+                    "the sandbox undid a change to {}, because git on the host would run what is written there",
+                    path.display()
+                )
+            };
+            changed.iter().map(remark).collect()
+        })
+    }
+
+    fn remarks(&self, outcome: &Outcome, text: &[u8]) -> Vec<String> {
+        let mut remarks = vec![self.summary.clone()];
+        if !outcome.success() {
+            remarks.extend(denial::explain(&String::from_utf8_lossy(text), &self.plan, &self.workspaces));
+        }
+        remarks
+    }
+}
+
+/// The process that makes this sandbox's workers.
+struct Zygote {
+    socket: OwnedFd,
+    groups: Option<(Hierarchy, u64)>,
+    reusable: bool,
+}
+
+impl Zygote {
+    fn open(plan: &Plan) -> io::Result<Self> {
+        let socket = spawner::new_zygote(plan)?;
+        match next_report(&socket)? {
+            Report::Ready => {}
+            Report::Broken(why) => return Err(io::Error::other(why)),
+            other => return Err(io::Error::other(format!("unexpected {other:?}"))),
+        }
+        let groups = plan.caps.memory.and_then(|cap| Some((Hierarchy::find()?, cap)));
+        // Every call has a loopback of its own then.
+        let reusable = plan.network != Network::None;
+        let mut zygote = Self { socket, groups, reusable };
+        // Being allowed to make a group is not being allowed to put a process into it.
+        if zygote.groups.is_some() && zygote.try_out().is_err() {
+            zygote.groups = None;
+        }
+        Ok(zygote)
+    }
+
+    fn begin(&self) -> io::Result<(Worker, OwnedFd, Option<OwnedFd>)> {
+        let (ours, theirs) = wire::socket_pair()?;
+        let group = self.groups.as_ref().map(|(hierarchy, cap)| hierarchy.make(*cap)).transpose()?;
+        let members = group.as_ref().map(cgroup::Group::members).transpose()?;
+        Ok((Worker { socket: ours, group }, theirs, members))
+    }
+
+    /// `Ok(false)`: its queue is full for a moment.
+    fn ask(&self, theirs: &OwnedFd, members: Option<&OwnedFd>) -> io::Result<bool> {
+        let fds: Vec<_> = [theirs].into_iter().chain(members).map(|fd| fd.as_fd()).collect();
+        match wire::send(&self.socket, &[wire::MAKE_WORKER], &fds) {
+            Ok(()) => Ok(true),
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn try_out(&self) -> io::Result<()> {
+        let (worker, theirs, members) = self.begin()?;
+        self.ask(&theirs, members.as_ref())?;
+        drop(theirs);
+        let run = Run {
+            command: "/bin/true".as_ref(),
+            args: &[],
+            env: &[],
+            cwd: None,
+            stdin: false,
+            terminal: false,
+            announce: false,
+        };
+        let (packet, _) = run.encode().map_err(io::Error::other)?;
+        let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        match next_report(&worker.socket)? {
+            Report::Ready => {}
+            Report::Broken(why) => return Err(io::Error::other(why)),
+            other => return Err(io::Error::other(format!("unexpected {other:?}"))),
+        }
+        wire::send(&worker.socket, &packet, &[null.as_fd(), null.as_fd()])?;
+        match next_report(&worker.socket)? {
+            Report::Ended { status: 0, .. } => Ok(()),
+            other => Err(io::Error::other(format!("`true` did not run inside: {other:?}"))),
+        }
+    }
+}
+
+fn next_report(socket: &OwnedFd) -> io::Result<Report> {
+    if rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&SET_UP))? == 0 {
+        return Err(io::Error::other("the set-up does not come to an end"));
+    }
+    let mut packet = [0; wire::REPORT];
+    let (n, _) = wire::receive(socket, &mut packet)?;
+    Report::decode(&packet[..n]).ok_or_else(|| io::Error::other("the process ended during its set-up"))
+}
+
+impl Source for Arc<Zygote> {
+    fn new_worker(&self) -> BoxFuture<'_, io::Result<Worker>> {
+        Box::pin(async {
+            let (worker, theirs, members) = self.begin()?;
+            while !self.ask(&theirs, members.as_ref())? {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Ok(worker)
+        })
+    }
+
+    fn reusable(&self) -> bool {
+        self.reusable
+    }
+}

@@ -1,0 +1,184 @@
+//! `BashOutput`: what a shell printed.
+
+use super::{About, Entry, background::Background, capture::SHOWN, clean, stream::Stream};
+use crate::{Call, Class, Group, Spec, Tool, ToolError, bound::left_out};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Reads a shell.
+pub(crate) struct BashOutput;
+
+/// What `BashOutput` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    shell_id: String,
+    /// `next` of an earlier reply: only what is new
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    since: Option<Value>,
+}
+
+/// Where in the two streams a reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Cursor {
+    stdout: u64,
+    stderr: u64,
+}
+
+impl Cursor {
+    /// `stdout:stderr`, or only the first.
+    fn parse(value: &Value) -> Option<Self> {
+        if let Some(stdout) = value.as_u64() {
+            return Some(Self { stdout, stderr: 0 });
+        }
+        let (stdout, stderr) = value.as_str().map(|text| text.split_once(':').unwrap_or((text, "0")))?;
+        Some(Self { stdout: stdout.parse().ok()?, stderr: stderr.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.stdout, self.stderr)
+    }
+}
+
+impl Tool for BashOutput {
+    const SPEC: Spec = Spec {
+        name: "BashOutput",
+        group: Group::Shell,
+        class: Class::Write,
+        description: "Read a background shell's status and output.",
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+        long: false,
+    };
+    type Args = Args;
+    type Output = String;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<String, ToolError> {
+        let since = match &args.since {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(Cursor::parse(value).ok_or_else(|| {
+                ToolError::with_hint(
+                    format!("BashOutput: `since` must be a cursor, got {value}"),
+                    "pass `next` of an earlier reply, like \"120:0\"",
+                )
+            })?),
+        };
+        match call.session.shells.find(&args.shell_id)? {
+            Entry::Background(shell) => Ok(running(&shell, since)),
+            Entry::Finished(finished) => {
+                call.blocking(move |_| {
+                    let from = since.unwrap_or_default().stdout;
+                    let output = &finished.output;
+                    let (text, next) =
+                        output.part(from, SHOWN).map_err(|error| ToolError::Fault(error.into()))?;
+                    let mut header = header(&finished.about, Some(finished.code));
+                    if !output.complete {
+                        let _ = writeln!(header, "[TRUNCATED] the first {} bytes are kept", output.length);
+                    }
+                    let _ = writeln!(header, "next: \"{next}\"");
+                    let more = match output.length - next {
+                        0 => String::new(),
+                        more => format!("\n… {more} bytes more: since=\"{next}\" …"),
+                    };
+                    let text = clean::overwritten(&text);
+                    Ok(format!(
+                        "{header}--- stdout and stderr ({} bytes) ---\n{text}{more}",
+                        output.length - from.min(output.length)
+                    ))
+                })
+                .await
+            }
+        }
+    }
+}
+
+fn header(about: &About, code: Option<i32>) -> String {
+    let mut header = format!("command: {}\n", about.command);
+    if let Some(description) = &about.description {
+        let _ = writeln!(header, "description: {description}");
+    }
+    let status = code.map_or_else(|| "running".to_owned(), |code| format!("completed (exit {code})"));
+    let _ = writeln!(header, "status: {status}\nstarted: {}", about.started);
+    header
+}
+
+fn running(shell: &Background, since: Option<Cursor>) -> String {
+    let state = &mut *shell.state();
+    let mut text = header(&shell.about, state.ended.as_ref().map(|ended| ended.code));
+    for note in state.ended.iter().flat_map(|ended| &ended.notes) {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for (name, stream) in [("stdout", &state.stdout), ("stderr", &state.stderr)] {
+        if stream.dropped() > 0 {
+            let _ = writeln!(
+                text,
+                "[TRUNCATED] {name}: {} bytes of its middle are no longer kept",
+                stream.dropped()
+            );
+        }
+    }
+    let stdout = section(&mut state.stdout, "stdout", since.map(|since| since.stdout));
+    let stderr = section(&mut state.stderr, "stderr", since.map(|since| since.stderr));
+    let next = Cursor { stdout: stdout.next, stderr: stderr.next };
+    let _ = writeln!(text, "next: \"{next}\"");
+    text + &stdout.text + &stderr.text
+}
+
+struct Section {
+    text: String,
+    next: u64,
+}
+
+/// One stream from `since` on; without it, head and tail of what there is.
+fn section(stream: &mut Stream, name: &str, since: Option<u64>) -> Section {
+    let total = stream.total();
+    let from = since.unwrap_or(0).min(total);
+    let pending = stream.pending().to_owned();
+    let mut text = format!("--- {name} ({} bytes) ---\n", total - from + pending.len() as u64);
+    let mut next = total;
+    if since.is_none() && total > SHOWN as u64 {
+        let head = stream.part(0, SHOWN / 2);
+        let tail = stream.part(total - SHOWN as u64 / 2, SHOWN / 2);
+        let gap = total - (head.next + tail.text.len() as u64);
+        let read_on = format!("; since=\"{}\" in the place of this stream's number reads on", head.next);
+        text += &clean::overwritten(&head.text);
+        let _ = write!(text, "\n{}\n", left_out(gap, &read_on));
+        text += &clean::overwritten(&tail.text);
+    } else {
+        let part = stream.part(from, SHOWN);
+        next = part.next;
+        text += &clean::overwritten(&part.text);
+    }
+    if next < total {
+        let _ = write!(text, "\n… {} bytes more: call again with `next` …", total - next);
+    } else {
+        text += &clean::overwritten(&pending);
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Section { text, next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn cursors_are_pairs_or_a_single_number() {
+        let cursor = |stdout, stderr| Some(Cursor { stdout, stderr });
+        assert_eq!(Cursor::parse(&json!("12:3")), cursor(12, 3));
+        assert_eq!(Cursor::parse(&json!("12")), cursor(12, 0));
+        assert_eq!(Cursor::parse(&json!(12)), cursor(12, 0));
+        for bad in [json!("x"), json!("1:2:3"), json!("1:"), json!(-1), json!([1])] {
+            assert_eq!(Cursor::parse(&bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The shell: commands in the foreground and in the background.
+//!
+//! A foreground command's output is kept in a bounded window ([`capture`]); a background shell's in a bounded
+//! ring for each stream ([`stream`]). Both are cleaned of escape sequences and secrets on the way in
+//! ([`clean`]). Everything a session started is in its [`Shells`] and ends with it.
+
+mod background;
+mod bash;
+mod bash_output;
+mod capture;
+mod clean;
+mod kill_shell;
+mod pump;
+mod stream;
+
+pub(crate) use bash::Bash;
+pub(crate) use bash_output::BashOutput;
+pub(crate) use kill_shell::KillShell;
+
+use crate::{Call, ToolError};
+use background::Background;
+use capture::Spooled;
+use jiff::{Timestamp, Unit};
+use sandbox::{EnvEntry, Outcome, Process, StartRequest, Stdio};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Shells of a session that run at the same time.
+const MAX_RUNNING: usize = 16;
+/// Ended ones that can still be read.
+const MAX_ENDED: usize = 16;
+/// Outputs of foreground commands that can still be read.
+const MAX_SPOOLED: usize = 4;
+
+/// What a session's shell tools left behind, by number.
+#[derive(Default)]
+pub(crate) struct Shells(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    last: u64,
+    entries: BTreeMap<u64, Entry>,
+}
+
+/// Something that can be read by id.
+#[derive(Clone)]
+enum Entry {
+    Background(Arc<Background>),
+    Finished(Arc<Finished>),
+}
+
+/// A foreground command whose output did not fit into its reply.
+struct Finished {
+    about: About,
+    code: i32,
+    output: Spooled,
+}
+
+/// What a header says.
+struct About {
+    command: String,
+    description: Option<String>,
+    started: Timestamp,
+}
+
+impl About {
+    fn new(command: &str, description: Option<String>) -> Self {
+        let now = Timestamp::now();
+        let started = now.round(Unit::Second).unwrap_or(now);
+        Self { command: command.to_owned(), description, started }
+    }
+}
+
+impl Shells {
+    /// Keeps a background shell that `make` starts under the id it is given.
+    fn add(&self, make: impl FnOnce(String) -> Arc<Background>) -> Arc<Background> {
+        let mut kept = self.lock();
+        let number = kept.next();
+        let shell = make(id(number));
+        kept.entries.insert(number, Entry::Background(Arc::clone(&shell)));
+        kept.evict(MAX_ENDED, |entry| matches!(entry, Entry::Background(shell) if shell.ended()));
+        shell
+    }
+
+    /// Keeps the output of a command that ended; gives its id.
+    fn keep(&self, finished: Finished) -> String {
+        let mut kept = self.lock();
+        let number = kept.next();
+        kept.entries.insert(number, Entry::Finished(Arc::new(finished)));
+        kept.evict(MAX_SPOOLED, |entry| matches!(entry, Entry::Finished(_)));
+        id(number)
+    }
+
+    /// Whether one more may run.
+    fn admit(&self) -> Result<(), ToolError> {
+        let kept = self.lock();
+        let running: Vec<String> =
+            kept.entries.iter().filter(|(_, e)| e.running()).map(|(n, _)| id(*n)).collect();
+        if running.len() < MAX_RUNNING {
+            return Ok(());
+        }
+        Err(ToolError::with_hint(
+            format!("too many background shells (limit {MAX_RUNNING}); running: {}", running.join(", ")),
+            "end one with KillShell",
+        ))
+    }
+
+    fn find(&self, wanted: &str) -> Result<Entry, ToolError> {
+        let kept = self.lock();
+        let number = wanted.strip_prefix("sh").and_then(|number| number.parse::<u64>().ok());
+        number.and_then(|number| kept.entries.get(&number)).cloned().ok_or_else(|| {
+            let known: Vec<String> = kept.entries.keys().map(|number| id(*number)).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            ToolError::caller(format!("unknown shell_id \"{wanted}\"; known: {known}"))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Forgets the oldest of a kind beyond `limit`.
+    fn evict(&mut self, limit: usize, kind: impl Fn(&Entry) -> bool) {
+        let of_kind: Vec<u64> =
+            self.entries.iter().filter(|(_, entry)| kind(entry)).map(|(n, _)| *n).collect();
+        for number in of_kind.iter().rev().skip(limit) {
+            self.entries.remove(number);
+        }
+    }
+}
+
+impl Entry {
+    fn running(&self) -> bool {
+        matches!(self, Self::Background(shell) if !shell.ended())
+    }
+}
+
+fn id(number: u64) -> String {
+    format!("sh{number}")
+}
+
+/// Starts `bash -c command` at the workspace's root.
+async fn start(call: &Call, command: &str, stdio: Stdio) -> Result<Process, ToolError> {
+    let request = StartRequest {
+        command: "bash".to_owned(),
+        args: vec!["-c".to_owned(), command.to_owned()],
+        env: environment(),
+        cwd: Some(call.workspace.root().to_owned()),
+        stdio,
+    };
+    let Some(streaming) = call.host().sandbox.streaming() else {
+        let name = call.host().sandbox.name();
+        return Err(ToolError::caller(format!("the sandbox \"{name}\" cannot keep a process running")));
+    };
+    streaming.start(request).await.map_err(|outcome| not_started(&outcome))
+}
+
+/// What a command gets besides the sandbox's own environment: nobody is there to look at colours or to
+/// answer a prompt.
+fn environment() -> Vec<EnvEntry> {
+    [("TERM", "dumb"), ("GIT_TERMINAL_PROMPT", "0")]
+        .map(|(key, value)| EnvEntry::Set(key.to_owned(), value.to_owned()))
+        .into()
+}
+
+fn not_started(outcome: &Outcome) -> ToolError {
+    ToolError::caller(format!("bash: {outcome}"))
+}

@@ -1,0 +1,429 @@
+//! One pack a snapshot: git's pack format without deltas, and its index (version 2).
+
+use super::object::{Kind, Oid};
+use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress, Status};
+use sha1::{Digest, Sha1};
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+const HEADER: usize = 12;
+const CHUNK: usize = 64 * 1024;
+/// Below this a pack is built in memory and written at once.
+const SPILL: usize = 32 << 20;
+
+/// Bytes of a pack in the making: in memory, then on disk.
+struct Spool {
+    memory: Vec<u8>,
+    file: Option<(PathBuf, File)>,
+    folder: PathBuf,
+    length: u64,
+}
+
+impl Spool {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.memory.extend_from_slice(bytes);
+        self.length += bytes.len() as u64;
+        if self.memory.len() > SPILL {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(temporary(&self.folder)?);
+        }
+        if let Some((_, file)) = &mut self.file {
+            file.seek(SeekFrom::End(0))?;
+            file.write_all(&self.memory)?;
+            self.memory.clear();
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        let on_disk = self.length - self.memory.len() as u64;
+        if length >= on_disk {
+            self.memory.truncate(usize::try_from(length - on_disk).map_err(io::Error::other)?);
+        } else if let Some((_, file)) = &self.file {
+            self.memory.clear();
+            file.set_len(length)?;
+        }
+        self.length = length;
+        Ok(())
+    }
+}
+
+/// A file in `folder` that a crash leaves under a name which the next start removes.
+fn temporary(folder: &Path) -> io::Result<(PathBuf, File)> {
+    let named = tempfile::Builder::new().prefix(super::store::TEMPORARY).tempfile_in(folder)?;
+    let (file, path) = named.keep().map_err(|error| error.error)?;
+    Ok((path, file))
+}
+
+/// Collects the new objects of one snapshot.
+pub(crate) struct PackWriter {
+    spool: Spool,
+    objects: Vec<(Oid, u64, u32)>,
+    offsets: HashMap<Oid, u64>,
+    deflate: Compress,
+    scratch: Vec<u8>,
+}
+
+impl PackWriter {
+    /// A writer whose pack will stand in `folder`.
+    pub(crate) fn new(folder: &Path) -> Self {
+        let spool =
+            Spool { memory: vec![0; HEADER], file: None, folder: folder.to_owned(), length: HEADER as u64 };
+        Self {
+            spool,
+            objects: Vec::new(),
+            offsets: HashMap::new(),
+            // A state made anew for each object costs more than deflating a small file.
+            deflate: Compress::new(Compression::new(1), true),
+            scratch: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    pub(crate) fn contains(&self, id: &Oid) -> bool {
+        self.offsets.contains_key(id)
+    }
+
+    /// Adds an object whose id is known.
+    pub(crate) fn put(&mut self, kind: Kind, id: Oid, content: &[u8]) -> io::Result<()> {
+        if self.contains(&id) {
+            return Ok(());
+        }
+        let at = self.spool.length;
+        let mut crc = Crc::new();
+        self.start(kind, content.len() as u64, &mut crc)?;
+        self.squeeze(content, FlushCompress::Finish, &mut crc)?;
+        self.record(id, at, crc.sum());
+        Ok(())
+    }
+
+    /// Adds a blob of `size` bytes from `source` without holding it in memory. `None` when the source had
+    /// another size: it was changed while being read.
+    pub(crate) fn put_stream(&mut self, mut source: impl Read, size: u64) -> io::Result<Option<Oid>> {
+        let at = self.spool.length;
+        let mut crc = Crc::new();
+        let mut hash = Kind::Blob.hasher(size);
+        self.start(Kind::Blob, size, &mut crc)?;
+        let mut chunk = vec![0; CHUNK];
+        let mut seen = 0;
+        loop {
+            let got = source.read(&mut chunk)?;
+            if got == 0 {
+                break;
+            }
+            seen += got as u64;
+            if seen > size {
+                break;
+            }
+            hash.update(&chunk[..got]);
+            self.squeeze(&chunk[..got], FlushCompress::None, &mut crc)?;
+        }
+        if seen != size {
+            self.spool.truncate(at)?;
+            return Ok(None);
+        }
+        self.squeeze(&[], FlushCompress::Finish, &mut crc)?;
+        let id = Oid(hash.finalize().into());
+        if self.contains(&id) {
+            self.spool.truncate(at)?;
+        } else {
+            self.record(id, at, crc.sum());
+        }
+        Ok(Some(id))
+    }
+
+    /// Adds an object as it stands in another pack.
+    pub(crate) fn put_raw(&mut self, id: Oid, bytes: &[u8]) -> io::Result<()> {
+        if self.contains(&id) {
+            return Ok(());
+        }
+        let at = self.spool.length;
+        let mut crc = Crc::new();
+        crc.update(bytes);
+        self.spool.push(bytes)?;
+        self.record(id, at, crc.sum());
+        Ok(())
+    }
+
+    fn record(&mut self, id: Oid, at: u64, crc: u32) {
+        self.objects.push((id, at, crc));
+        self.offsets.insert(id, at);
+    }
+
+    /// The object's own header: kind and size in groups of seven bits.
+    fn start(&mut self, kind: Kind, size: u64, crc: &mut Crc) -> io::Result<()> {
+        let mut rest = size >> 4;
+        let mut header = vec![(kind as u8) << 4 | (size & 15) as u8];
+        while rest > 0 {
+            if let Some(last) = header.last_mut() {
+                *last |= 0x80;
+            }
+            header.push((rest & 0x7f) as u8);
+            rest >>= 7;
+        }
+        crc.update(&header);
+        self.deflate.reset();
+        self.spool.push(&header)
+    }
+
+    fn squeeze(&mut self, mut input: &[u8], flush: FlushCompress, crc: &mut Crc) -> io::Result<()> {
+        loop {
+            // The scratch buffer keeps its capacity, so nothing is zero-filled twice.
+            self.scratch.clear();
+            let before = self.deflate.total_in();
+            let status =
+                self.deflate.compress_vec(input, &mut self.scratch, flush).map_err(io::Error::other)?;
+            let used = usize::try_from(self.deflate.total_in() - before).map_err(io::Error::other)?;
+            input = &input[used..];
+            crc.update(&self.scratch);
+            self.spool.push(&self.scratch)?;
+            let done = match flush {
+                FlushCompress::Finish => status == Status::StreamEnd,
+                _ => input.is_empty() && self.scratch.len() < self.scratch.capacity(),
+            };
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes pack and index and gives them their final names. Nothing refers to them yet, so a crash
+    /// before the ref leaves only unused bytes.
+    pub(crate) fn finish(mut self) -> io::Result<Pack> {
+        let count = u32::try_from(self.objects.len()).map_err(io::Error::other)?;
+        let mut header = *b"PACK\0\0\0\x02\0\0\0\0";
+        header[8..].copy_from_slice(&count.to_be_bytes());
+        let folder = self.spool.folder.clone();
+        let (path, trailer) = if self.spool.file.is_none() {
+            self.spool.memory[..HEADER].copy_from_slice(&header);
+            let trailer: [u8; 20] = Sha1::digest(&self.spool.memory).into();
+            self.spool.memory.extend_from_slice(&trailer);
+            let (path, mut file) = temporary(&folder)?;
+            file.write_all(&self.spool.memory)?;
+            file.sync_data()?;
+            (path, trailer)
+        } else {
+            self.spool.flush()?;
+            let (path, mut file) = self.spool.file.take().ok_or_else(|| io::Error::other("no pack file"))?;
+            file.write_all_at(&header, 0)?;
+            file.seek(SeekFrom::Start(0))?;
+            let mut hash = Sha1::new();
+            let mut chunk = vec![0; CHUNK];
+            loop {
+                let got = file.read(&mut chunk)?;
+                if got == 0 {
+                    break;
+                }
+                hash.update(&chunk[..got]);
+            }
+            let trailer: [u8; 20] = hash.finalize().into();
+            file.write_all(&trailer)?;
+            file.sync_data()?;
+            (path, trailer)
+        };
+        self.objects.sort_unstable_by_key(|object| object.0);
+        let index = encode_index(&self.objects, &trailer);
+        let (index_path, mut index_file) = temporary(&folder)?;
+        index_file.write_all(&index)?;
+        index_file.sync_data()?;
+        let name = Oid(trailer);
+        let target = folder.join(format!("pack-{name}.pack"));
+        fs::rename(path, &target)?;
+        fs::rename(index_path, folder.join(format!("pack-{name}.idx")))?;
+        File::open(&folder)?.sync_all()?;
+        let objects = self.objects.iter().map(|(id, at, _)| (*id, *at)).collect();
+        Ok(Pack { file: File::open(&target)?, path: target, objects })
+    }
+}
+
+fn encode_index(objects: &[(Oid, u64, u32)], pack: &[u8; 20]) -> Vec<u8> {
+    let mut out = b"\xfftOc\0\0\0\x02".to_vec();
+    let mut upto = 0;
+    for first in 0..=255u8 {
+        while objects.get(upto).is_some_and(|object| object.0.0[0] <= first) {
+            upto += 1;
+        }
+        out.extend_from_slice(&u32::try_from(upto).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    objects.iter().for_each(|(id, _, _)| out.extend_from_slice(&id.0));
+    objects.iter().for_each(|(_, _, crc)| out.extend_from_slice(&crc.to_be_bytes()));
+    let mut large = Vec::new();
+    for (_, at, _) in objects {
+        let word = match u32::try_from(*at) {
+            Ok(small) if small < 1 << 31 => small,
+            _ => {
+                large.extend_from_slice(&at.to_be_bytes());
+                u32::try_from(large.len() / 8 - 1).unwrap_or(0) | 1 << 31
+            }
+        };
+        out.extend_from_slice(&word.to_be_bytes());
+    }
+    out.extend_from_slice(&large);
+    out.extend_from_slice(pack);
+    let trailer: [u8; 20] = Sha1::digest(&out).into();
+    out.extend_from_slice(&trailer);
+    out
+}
+
+/// Ids and offsets of an index; `None` when it is malformed.
+fn decode_index(bytes: &[u8]) -> Option<Vec<(Oid, u64)>> {
+    let word = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    if bytes.get(..8)? != b"\xfftOc\0\0\0\x02" {
+        return None;
+    }
+    let count = word(8 + 255 * 4)? as usize;
+    let ids = 8 + 256 * 4;
+    let offsets = ids + count.checked_mul(24)?;
+    let large = offsets + count * 4;
+    let mut out = Vec::with_capacity(count.min(bytes.len() / 24));
+    for n in 0..count {
+        let id = Oid(bytes.get(ids + n * 20..ids + n * 20 + 20)?.try_into().ok()?);
+        let offset = word(offsets + n * 4)?;
+        let offset = if offset >> 31 == 0 {
+            u64::from(offset)
+        } else {
+            let at = large + (offset & 0x7fff_ffff) as usize * 8;
+            u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?)
+        };
+        out.push((id, offset));
+    }
+    Some(out)
+}
+
+/// A finished pack.
+pub(crate) struct Pack {
+    pub(crate) path: PathBuf,
+    file: File,
+    objects: Vec<(Oid, u64)>,
+}
+
+impl Pack {
+    /// Opens a pack by its index.
+    pub(crate) fn open(index: &Path) -> io::Result<Self> {
+        let bad =
+            || io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a pack index", index.display()));
+        let objects = decode_index(&fs::read(index)?).ok_or_else(bad)?;
+        let path = index.with_extension("pack");
+        Ok(Self { file: File::open(&path)?, path, objects })
+    }
+
+    /// Ids and offsets, sorted by id.
+    pub(crate) fn objects(&self) -> &[(Oid, u64)] {
+        &self.objects
+    }
+
+    /// The bytes of the object at `offset` as they stand in the pack.
+    pub(crate) fn raw(&self, offset: u64) -> io::Result<Vec<u8>> {
+        let end = self.file.metadata()?.len().saturating_sub(20);
+        let next = self.objects.iter().map(|(_, at)| *at).filter(|at| *at > offset).min().unwrap_or(end);
+        let mut bytes = vec![0; usize::try_from(next - offset).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn offset(&self, id: &Oid) -> Option<u64> {
+        self.objects.binary_search_by_key(id, |(id, _)| *id).ok().map(|at| self.objects[at].1)
+    }
+
+    /// Inflates the object at `offset` into `sink`; its kind and size.
+    pub(crate) fn copy(&self, offset: u64, mut sink: impl Write) -> io::Result<(Kind, u64)> {
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("{}: damaged", self.path.display()));
+        let mut input = vec![0; CHUNK];
+        let mut got = self.file.read_at(&mut input, offset)?;
+        let mut at = 0;
+        let first = *input.first().filter(|_| got > 0).ok_or_else(bad)?;
+        let kind = Kind::from_code(first >> 4 & 7).ok_or_else(bad)?;
+        let mut size = u64::from(first & 15);
+        let (mut byte, mut shift) = (first, 4);
+        while byte & 0x80 != 0 {
+            at += 1;
+            byte = *input.get(at).filter(|_| shift < 60).ok_or_else(bad)?;
+            size |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+        }
+        let mut from = offset;
+        at += 1;
+        let mut inflate = Decompress::new(true);
+        let mut output = Vec::with_capacity(CHUNK);
+        loop {
+            output.clear();
+            let before = inflate.total_in();
+            let status = inflate
+                .decompress_vec(&input[at..got], &mut output, FlushDecompress::None)
+                .map_err(|_| bad())?;
+            let used = usize::try_from(inflate.total_in() - before).map_err(io::Error::other)?;
+            at += used;
+            sink.write_all(&output)?;
+            match status {
+                Status::StreamEnd if inflate.total_out() == size => return Ok((kind, size)),
+                Status::StreamEnd => return Err(bad()),
+                _ if at == got => {
+                    from += got as u64;
+                    got = self.file.read_at(&mut input, from)?;
+                    at = 0;
+                    if got == 0 {
+                        return Err(bad());
+                    }
+                }
+                _ if used == 0 && output.is_empty() => return Err(bad()),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_come_back_from_a_pack() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = PackWriter::new(folder.path());
+        let big: Vec<u8> = (0..3_000_000u32).flat_map(|n| (n / 7 * 31).to_le_bytes()).collect();
+        let contents: [&[u8]; 4] = [b"", b"one\n", &[0xff; 70_000], &big];
+        for content in contents {
+            writer.put(Kind::Blob, Kind::Blob.id(content), content).unwrap();
+        }
+        let streamed = writer.put_stream(&b"streamed"[..], 8).unwrap().unwrap();
+        assert_eq!(streamed, Kind::Blob.id(b"streamed"));
+        assert_eq!(writer.put_stream(&b"shrunk"[..], 8).unwrap(), None);
+        assert_eq!(writer.put_stream(&b"grown beyond"[..], 8).unwrap(), None);
+        let pack = writer.finish().unwrap();
+        let again = Pack::open(&pack.path.with_extension("idx")).unwrap();
+        assert_eq!(again.objects, pack.objects);
+        for content in contents.into_iter().chain([&b"streamed"[..]]) {
+            let mut out = Vec::new();
+            let at = again.offset(&Kind::Blob.id(content)).unwrap();
+            assert_eq!(again.copy(at, &mut out).unwrap(), (Kind::Blob, content.len() as u64));
+            assert!(out == content);
+        }
+    }
+
+    #[test]
+    fn a_damaged_index_is_an_error() {
+        let objects = [(Kind::Blob.id(b"a"), 12, 1), (Kind::Blob.id(b"b"), 5 << 32, 2)];
+        let bytes = encode_index(&objects, &[7; 20]);
+        assert_eq!(
+            decode_index(&bytes).unwrap(),
+            [(Kind::Blob.id(b"a"), 12), (Kind::Blob.id(b"b"), 5 << 32)].to_vec()
+        );
+        for cut in 0..bytes.len() - 48 {
+            assert!(decode_index(&bytes[..cut]).is_none());
+        }
+    }
+}

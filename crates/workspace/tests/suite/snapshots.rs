@@ -1,0 +1,338 @@
+//! Snapshots, read back by real git.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+};
+use workspace::{Change, Retention, SnapshotError, Snapshots, Workspace};
+
+struct Place {
+    _temp: tempfile::TempDir,
+    root: PathBuf,
+    store: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let (root, store) = (temp.path().join("work"), temp.path().join("store"));
+        fs::create_dir(&root).unwrap();
+        Self { _temp: temp, root, store }
+    }
+
+    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn open(&self) -> Snapshots {
+        let workspace = Arc::new(Workspace::open("w", &self.root).unwrap());
+        Snapshots::open(workspace, &self.store, Retention::default()).unwrap()
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git").arg("--git-dir").arg(&self.store).args(args).output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Everything on disk but `.git`: path to content, mode or link target.
+    fn state(&self) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::new();
+        collect(&self.root, &self.root, &mut out);
+        out
+    }
+}
+
+fn collect(root: &Path, folder: &Path, out: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().is_some_and(|name| name == ".git") {
+            continue;
+        }
+        let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        let meta = fs::symlink_metadata(&path).unwrap();
+        if meta.is_dir() {
+            out.insert(format!("{name}/"), String::new());
+            collect(root, &path, out);
+        } else if meta.is_symlink() {
+            out.insert(name, format!("-> {}", fs::read_link(&path).unwrap().display()));
+        } else {
+            let content = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+            out.insert(name, format!("{:o} {content}", meta.permissions().mode() & 0o111));
+        }
+    }
+}
+
+fn full(place: &Place) {
+    place.write("plain.txt", "one\n");
+    place.write("src/deep/er/mod.rs", "fn main() {}\n");
+    place.write("odd \n name\t\"'\\", "odd\n");
+    place.write("binary", [0, 159, 146, 150]);
+    place.write("run.sh", "#!/bin/sh\n");
+    fs::set_permissions(place.root.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("plain.txt", place.root.join("link")).unwrap();
+    symlink("/nowhere/at/all", place.root.join("dangling")).unwrap();
+    fs::create_dir_all(place.root.join("empty/inner")).unwrap();
+    place.write(".gitignore", "ignored/\n*.log\n");
+    place.write("ignored/keep", "ignored\n");
+    place.write("a.log", "log\n");
+}
+
+#[test]
+fn plain_git_reads_what_was_stored() {
+    let place = Place::new();
+    full(&place);
+    let snapshots = place.open();
+    let id = snapshots.create("first", "a description").unwrap();
+    place.write("plain.txt", "two\n");
+    snapshots.create("v1..2.lock", "").unwrap();
+    place.git(&["fsck", "--strict", "--no-dangling"]);
+    for index in fs::read_dir(place.store.join("objects/pack")).unwrap() {
+        let index = index.unwrap().path();
+        if index.extension().is_some_and(|extension| extension == "idx") {
+            place.git(&["verify-pack", index.to_str().unwrap()]);
+        }
+    }
+    assert_eq!(place.git(&["rev-parse", "refs/snapshots/first"]).trim(), id);
+    assert_eq!(place.git(&["show", &format!("{id}:plain.txt")]), "one\n");
+    assert_eq!(place.git(&["log", "-1", "--format=%s", &id]).trim(), "a description");
+    let listed = place.git(&["ls-tree", "-r", "-z", &id]);
+    let names: Vec<&str> =
+        listed.split_terminator('\0').map(|line| line.split_once('\t').unwrap().1).collect();
+    let expected = [
+        ".gitignore",
+        "binary",
+        "dangling",
+        "link",
+        "odd \n name\t\"'\\",
+        "plain.txt",
+        "run.sh",
+        "src/deep/er/mod.rs",
+    ];
+    assert_eq!(names, expected);
+    assert!(listed.contains("100755 blob") && listed.contains("120000 blob"));
+    let named: Vec<String> = snapshots.list().unwrap().into_iter().map(|s| s.name).collect();
+    assert_eq!(named.len(), 2);
+    assert!(named.contains(&"v1..2.lock".to_owned()));
+}
+
+#[test]
+fn a_restore_brings_back_everything_and_spares_what_is_ignored() {
+    let place = Place::new();
+    full(&place);
+    let before = place.state();
+    let snapshots = place.open();
+    snapshots.create("good", "").unwrap();
+
+    place.write("plain.txt", "changed\n");
+    fs::remove_dir_all(place.root.join("src")).unwrap();
+    place.write("src", "now a file\n");
+    fs::remove_file(place.root.join("run.sh")).unwrap();
+    place.write("run.sh/now-a-folder", "x");
+    fs::set_permissions(place.root.join("binary"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(place.root.join("link")).unwrap();
+    symlink("elsewhere", place.root.join("link")).unwrap();
+    fs::remove_dir(place.root.join("empty/inner")).unwrap();
+    place.write("new/file", "new\n");
+    place.write("ignored/later", "ignored too\n");
+    place.write("new/b.log", "a log in a new folder\n");
+
+    let restored = snapshots.restore("good").unwrap();
+    let mut expected = before.clone();
+    expected.insert("ignored/later".into(), "0 ignored too\n".into());
+    expected.insert("new/".into(), String::new());
+    expected.insert("new/b.log".into(), "0 a log in a new folder\n".into());
+    assert_eq!(place.state(), expected);
+    assert!(restored.changes.contains(&(Change::Deleted, "new/file".into())));
+    assert!(restored.changes.contains(&(Change::Created, "src/deep/er/mod.rs".into())));
+    assert!(restored.changes.contains(&(Change::Changed, "plain.txt".into())));
+    // A restore can itself be undone.
+    snapshots.undo().unwrap();
+    assert_eq!(fs::read_to_string(place.root.join("plain.txt")).unwrap(), "changed\n");
+    assert_eq!(fs::read_to_string(place.root.join("src")).unwrap(), "now a file\n");
+    place.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn a_file_that_became_ignored_is_not_written_over() {
+    let place = Place::new();
+    place.write("settings", "old\n");
+    let snapshots = place.open();
+    snapshots.create("s", "").unwrap();
+    place.write(".gitignore", "settings\n");
+    place.write("settings", "precious\n");
+    let restored = snapshots.restore("s").unwrap();
+    assert!(restored.changes.contains(&(Change::KeptIgnored, "settings".into())));
+    assert_eq!(fs::read_to_string(place.root.join("settings")).unwrap(), "precious\n");
+}
+
+#[test]
+fn undo_goes_back_step_by_step() {
+    let place = Place::new();
+    place.write("f", "0");
+    let snapshots = place.open();
+    for step in 1..=3 {
+        assert!(snapshots.automatic(&format!("before step {step}")).unwrap());
+        place.write("f", step.to_string());
+    }
+    for step in (0..3).rev() {
+        let restored = snapshots.undo().unwrap();
+        assert_eq!(restored.description, format!("before step {}", step + 1));
+        assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), step.to_string());
+    }
+    assert!(matches!(snapshots.undo(), Err(SnapshotError::NothingToUndo)));
+    // A change after an undo begins a new line, from which undo goes back to before that change.
+    snapshots.automatic("before step 9").unwrap();
+    place.write("f", "9");
+    snapshots.undo().unwrap();
+    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "0");
+    // Nothing changed, nothing stored.
+    assert!(!snapshots.automatic("again").unwrap() || !snapshots.automatic("again").unwrap());
+}
+
+#[test]
+fn the_users_repository_is_left_as_it_was() {
+    let place = Place::new();
+    let git = |args: &[&str]| {
+        let done = Command::new("git")
+            .current_dir(&place.root)
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{args:?} {}", String::from_utf8_lossy(&done.stderr));
+    };
+    git(&["init", "-q"]);
+    place.write("f", "1");
+    git(&["add", "f"]);
+    git(&["commit", "-qm", "one"]);
+    place.write("nested/g", "nested");
+    let nested = place.root.join("nested");
+    assert!(Command::new("git").current_dir(&nested).args(["init", "-q"]).status().unwrap().success());
+    let fingerprint = || {
+        let mut files = Vec::new();
+        let list =
+            Command::new("find").current_dir(&place.root).args([".git", "-type", "f"]).output().unwrap();
+        for path in String::from_utf8_lossy(&list.stdout).lines() {
+            files.push((path.to_owned(), fs::read(place.root.join(path)).unwrap()));
+        }
+        files.sort();
+        files
+    };
+    let before = fingerprint();
+    let snapshots = place.open();
+    snapshots.create("s", "").unwrap();
+    place.write("f", "2");
+    place.write("nested/g", "changed inside a repository of its own");
+    snapshots.restore("s").unwrap();
+    assert!(fingerprint() == before);
+    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "1");
+    assert_eq!(
+        fs::read_to_string(place.root.join("nested/g")).unwrap(),
+        "changed inside a repository of its own"
+    );
+}
+
+#[test]
+fn differences_are_shown() {
+    let place = Place::new();
+    place.write("a", "one\ntwo\n");
+    place.write("b/c", "same\n");
+    let snapshots = place.open();
+    snapshots.create("s", "").unwrap();
+    assert_eq!(snapshots.diff("s", None, 500).unwrap(), "");
+    place.write("a", "one\n2\n");
+    place.write("b/new", "n\n");
+    let diff = snapshots.diff("s", None, 500).unwrap();
+    assert!(diff.contains("-two\n+2\n"), "{diff}");
+    assert!(diff.contains("b/new: new"), "{diff}");
+    assert!(!snapshots.diff("s", Some(Path::new("b")), 500).unwrap().contains("two"));
+    assert!(matches!(snapshots.diff("t", None, 500), Err(SnapshotError::Unknown { .. })));
+    assert!(matches!(snapshots.create("s", ""), Err(SnapshotError::Exists(_))));
+    for bad in ["", ".x", "-x", "a/b", "a b", "é"] {
+        assert!(matches!(snapshots.create(bad, ""), Err(SnapshotError::Name(_))), "{bad}");
+    }
+    snapshots.delete("s").unwrap();
+    assert!(matches!(snapshots.delete("s"), Err(SnapshotError::Unknown { .. })));
+}
+
+#[test]
+fn many_packs_are_merged_and_old_automatic_ones_forgotten() {
+    let place = Place::new();
+    let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+    let retention = Retention { count: 5, ..Retention::default() };
+    let snapshots = Snapshots::open(workspace, &place.store, retention).unwrap();
+    for n in 0..120 {
+        place.write("f", format!("{n}"));
+        place.write(&format!("d{}/g", n % 7), format!("{n}"));
+        snapshots.automatic("step").unwrap();
+    }
+    place.git(&["fsck", "--strict", "--no-dangling"]);
+    let packs = fs::read_dir(place.store.join("objects/pack")).unwrap().count() / 2;
+    assert!(packs <= 51, "{packs}");
+    assert_eq!(fs::read_dir(place.store.join("refs/automatic")).unwrap().count(), 5);
+    snapshots.undo().unwrap();
+    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "118");
+}
+
+const KILLED: &str = "SNAPSHOT_RESTORE_CHILD";
+
+/// Not a test of its own: the process that [`a_killed_restore_loses_nothing`] kills.
+#[test]
+fn restore_child() {
+    let Some(folder) = std::env::var_os(KILLED) else { return };
+    let folder = PathBuf::from(folder);
+    let workspace = Arc::new(Workspace::open("w", folder.join("work")).unwrap());
+    let snapshots = Snapshots::open(workspace, &folder.join("store"), Retention::default()).unwrap();
+    loop {
+        snapshots.restore("a").unwrap();
+        snapshots.restore("b").unwrap();
+    }
+}
+
+#[test]
+fn a_killed_restore_loses_nothing() {
+    let place = Place::new();
+    let fill = |tag: &str| {
+        for n in 0..60 {
+            place.write(&format!("d{}/f{n}", n % 6), format!("{tag} {n}\n").repeat(50));
+        }
+        place.write(&format!("only-{tag}"), tag);
+    };
+    let snapshots = place.open();
+    fill("a");
+    let a = place.state();
+    snapshots.create("a", "").unwrap();
+    fs::remove_file(place.root.join("only-a")).unwrap();
+    fill("b");
+    let b = place.state();
+    snapshots.create("b", "").unwrap();
+    drop(snapshots);
+    for round in 0..100u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "snapshots::restore_child", "--nocapture"])
+            .env(KILLED, place.root.parent().unwrap())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(8_000 + round * 433 % 60_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The next start finishes what was begun: one of the two states, whole.
+        let snapshots = place.open();
+        let now = place.state();
+        assert!(now == a || now == b, "round {round}");
+        snapshots.restore("a").unwrap();
+        assert!(place.state() == a, "round {round}");
+        snapshots.restore("b").unwrap();
+        assert!(place.state() == b, "round {round}");
+    }
+    place.git(&["fsck", "--strict", "--no-dangling"]);
+}
