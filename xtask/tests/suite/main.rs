@@ -1,5 +1,5 @@
 //! The command line, as a newcomer meets it.
-#![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
+#![expect(clippy::disallowed_methods, clippy::expect_used, reason = "tests drive real programs and may fail")]
 
 use std::process::{Command, Output};
 
