@@ -1,6 +1,5 @@
 //! How many bytes of runner output a reader takes in per second.
 
-#![expect(missing_docs, reason = "criterion's macros make functions without")]
 #![expect(clippy::expect_used, reason = "a benchmark may stop where its fixture is wrong")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
