@@ -1,6 +1,6 @@
 //! One client's standing with the server.
 
-use crate::{Host, jobs::Jobs, shell::Shells};
+use crate::{Host, Notice, Notices, jobs::Jobs, shell::Shells};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -25,13 +25,29 @@ pub struct Session {
     pub access: Access,
     pub(crate) jobs: Jobs,
     pub(crate) shells: Shells,
+    pub(crate) notices: Notices,
     pub(crate) cancel: CancellationToken,
 }
 
 impl Session {
     pub(crate) fn new(id: String, host: Arc<Host>, access: Access) -> Self {
         let cancel = host.stop.child_token();
-        Self { id, access, jobs: Jobs::default(), shells: Shells::default(), cancel, host }
+        Self {
+            id,
+            access,
+            jobs: Jobs::default(),
+            shells: Shells::default(),
+            notices: Notices::default(),
+            cancel,
+            host,
+        }
+    }
+
+    /// News for the client from now on: events of watched processes. A reader that is too slow misses some
+    /// and is told how many.
+    #[must_use]
+    pub fn notices(&self) -> tokio::sync::broadcast::Receiver<Notice> {
+        self.notices.subscribe()
     }
 
     /// Ends everything the session started. Calling it twice is harmless.

@@ -2,7 +2,7 @@
 
 use crate::{
     ToolError,
-    shell::{Bash, BashOutput, KillShell},
+    shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     tool::{AnyTool, Class, Spec, Tool},
 };
 use config::Settings;
@@ -17,7 +17,12 @@ impl Catalog {
     /// Every tool this product ships: a line each.
     #[must_use]
     pub fn shipped() -> Self {
-        Self::default().with(Bash).with(BashOutput).with(KillShell)
+        Self::default()
+            .with(Bash)
+            .with(BashOutput)
+            .with(KillShell)
+            .with(WatchProcess)
+            .with(WatchProcessEvents)
     }
 
     /// One more.

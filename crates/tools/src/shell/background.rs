@@ -4,6 +4,7 @@ use super::{
     About,
     pump::{Ending, From, Sink, pump},
     stream::Stream,
+    watch::Watch,
 };
 use crate::Call;
 use sandbox::{Outcome, Process};
@@ -15,6 +16,7 @@ pub(super) struct Background {
     pub(super) id: String,
     pub(super) about: About,
     state: Mutex<State>,
+    pub(super) watch: Option<Watch>,
     kill: CancellationToken,
     gone: CancellationToken,
 }
@@ -33,7 +35,13 @@ pub(super) struct Ended {
 
 impl Background {
     /// Looks after `process` until it ends.
-    pub(super) fn start(call: &Call, id: String, about: About, process: Process) -> Arc<Self> {
+    pub(super) fn start(
+        call: &Call,
+        id: String,
+        about: About,
+        process: Process,
+        watch: Option<Watch>,
+    ) -> Arc<Self> {
         let host = call.host();
         let state =
             State { stdout: Stream::new(&host.scrubber), stderr: Stream::new(&host.scrubber), ended: None };
@@ -41,6 +49,7 @@ impl Background {
             id,
             about,
             state: Mutex::new(state),
+            watch,
             kill: call.session.cancel.child_token(),
             gone: CancellationToken::new(),
         });
@@ -51,11 +60,41 @@ impl Background {
     async fn run(self: Arc<Self>, process: Process) {
         // However this ends, nobody waits for it in vain.
         let _gone = self.gone.clone().drop_guard();
-        let ending = pump(process, None, &self.kill, &mut Streams(&self)).await;
+        let mut streams = Streams(&self);
+        let ending = tokio::select! {
+            ending = pump(process, None, &self.kill, &mut streams) => ending,
+            () = self.mind_silence() => return,
+        };
+        let ended = Ended::from(ending);
         let mut state = self.state();
-        state.stdout.finish();
-        state.stderr.finish();
-        state.ended = Some(ending.into());
+        let rests = [state.stdout.finish(), state.stderr.finish()];
+        if let Some(watch) = &self.watch {
+            let [stdout, stderr] = rests;
+            watch.hear(false, &stdout, "");
+            watch.hear(true, &stderr, "");
+            watch.end(ended.code);
+        }
+        state.ended = Some(ended);
+    }
+
+    /// Never returns.
+    async fn mind_silence(&self) {
+        match &self.watch {
+            Some(watch) => watch.mind_silence().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn hear(&self, from: From, bytes: &[u8]) {
+        let mut state = self.state();
+        let stream = match from {
+            From::Stdout => &mut state.stdout,
+            From::Stderr => &mut state.stderr,
+        };
+        let text = stream.push(bytes);
+        if let Some(watch) = &self.watch {
+            watch.hear(from == From::Stderr, &text, stream.pending());
+        }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -94,10 +133,8 @@ struct Streams<'a>(&'a Background);
 
 impl Sink for Streams<'_> {
     async fn take(&mut self, from: From, bytes: &[u8]) {
-        let mut state = self.0.state();
-        match from {
-            From::Stdout => state.stdout.push(bytes),
-            From::Stderr => state.stderr.push(bytes),
-        }
+        self.0.hear(from, bytes);
+        // Cleaning and matching take a while: a flood must let others have their turn.
+        tokio::task::yield_now().await;
     }
 }

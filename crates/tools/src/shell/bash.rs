@@ -4,7 +4,7 @@ use super::{
     About, Finished,
     background::Background,
     capture::{Capture, Captured},
-    clean,
+    check, clean,
     pump::{Ending, From, Sink, pump},
     start,
 };
@@ -57,9 +57,7 @@ impl Tool for Bash {
     type Output = String;
 
     async fn run(&self, call: &Call, args: Args) -> Result<String, ToolError> {
-        if args.command.trim().is_empty() {
-            return Err(ToolError::caller("Bash: `command` is empty"));
-        }
+        check(call, "Bash", &args.command)?;
         let timeout = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
         if !(1..=MAX_TIMEOUT).contains(&timeout) {
             return Err(ToolError::with_hint(
@@ -80,7 +78,7 @@ async fn background(call: &Call, about: About) -> Result<String, ToolError> {
     let shells = &call.session.shells;
     shells.admit()?;
     let process = start(call, &about.command, Stdio::Separate).await?;
-    let shell = shells.add(|id| Background::start(call, id, about, process));
+    let shell = shells.add(|id| Background::start(call, id, about, process, None));
     Ok(format!("shell_id: {}\nruns in the background; BashOutput reads it, KillShell ends it", shell.id))
 }
 

@@ -12,10 +12,13 @@ mod clean;
 mod kill_shell;
 mod pump;
 mod stream;
+mod watch;
+mod watch_process;
 
 pub(crate) use bash::Bash;
 pub(crate) use bash_output::BashOutput;
 pub(crate) use kill_shell::KillShell;
+pub(crate) use watch_process::{WatchProcess, WatchProcessEvents};
 
 use crate::{Call, ToolError};
 use background::Background;
@@ -146,6 +149,14 @@ impl Entry {
 
 fn id(number: u64) -> String {
     format!("sh{number}")
+}
+
+/// Refuses what must not be started.
+fn check(_call: &Call, tool: &str, command: &str) -> Result<(), ToolError> {
+    if command.trim().is_empty() {
+        return Err(ToolError::caller(format!("{tool}: `command` is empty")));
+    }
+    Ok(())
 }
 
 /// Starts `bash -c command` at the workspace's root.

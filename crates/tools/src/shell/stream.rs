@@ -30,15 +30,18 @@ impl Stream {
         Self { cleaner: Cleaner::new(scrubber), head: String::new(), tail: VecDeque::new(), total: 0 }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// Takes what came; gives what of it is clean by now.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         let clean = self.cleaner.push(bytes);
         self.keep(&clean);
+        clean
     }
 
     /// The stream ended: nothing is held back any more.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn finish(&mut self) -> String {
         let clean = self.cleaner.finish();
         self.keep(&clean);
+        clean
     }
 
     fn keep(&mut self, clean: &str) {

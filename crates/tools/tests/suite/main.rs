@@ -1,8 +1,10 @@
 //! Tools through the in-process pipeline.
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests drive real programs and may fail")]
 
+mod catalog;
 mod orphans;
 mod pipeline;
 mod probes;
 mod shell;
 mod support;
+mod watch;

@@ -1,0 +1,383 @@
+//! What happened to a watched process: its lines matched, its silence timed, its end noted.
+
+use crate::{Notice, Notices, ToolError};
+use jiff::{Timestamp, Unit};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::Instant};
+
+/// Events kept; the oldest go first.
+pub(super) const MAX_EVENTS: usize = 1024;
+const MAX_PATTERNS: usize = 32;
+const MAX_PATTERN: usize = 1000;
+/// What compiled patterns may take, in bytes.
+const MAX_COMPILED: usize = 1 << 20;
+/// How much of a line is looked at.
+const MAX_LINE: usize = 8 * 1024;
+/// How much of a line an event shows.
+const SHOWN_LINE: usize = 500;
+/// Clients that take notifications get at most one in this time; the next says how many were held back.
+const PUSH_PAUSE: Duration = Duration::from_millis(200);
+
+const DEFAULT_PATTERNS: [&str; 5] =
+    ["^Error:", "^Fatal:", "^panic:", r"\buncaught\b", "UnhandledPromiseRejection"];
+
+/// Which lines mean what.
+pub(super) struct Patterns {
+    errors: RegexSet,
+    ready: Option<Regex>,
+}
+
+impl Patterns {
+    /// No list means the default patterns.
+    pub(super) fn new(errors: Option<Vec<String>>, ready: Option<String>) -> Result<Self, ToolError> {
+        let errors = errors.unwrap_or_else(|| DEFAULT_PATTERNS.map(str::to_owned).into());
+        if errors.len() > MAX_PATTERNS {
+            let given = errors.len();
+            return Err(bad("error_patterns", format!("takes at most {MAX_PATTERNS} patterns, got {given}")));
+        }
+        for pattern in &errors {
+            // One by one, so that the message names the one that is wrong.
+            compile("error_patterns", pattern)?;
+        }
+        let errors = RegexSetBuilder::new(&errors)
+            .size_limit(MAX_COMPILED)
+            .build()
+            .map_err(|error| bad("error_patterns", format!("are too much together: {error}")))?;
+        let ready = ready.map(|pattern| compile("ready_pattern", &pattern)).transpose()?;
+        Ok(Self { errors, ready })
+    }
+}
+
+fn compile(field: &str, pattern: &str) -> Result<Regex, ToolError> {
+    if pattern.len() > MAX_PATTERN {
+        return Err(bad(field, format!("must be shorter than {MAX_PATTERN} bytes, got {}", pattern.len())));
+    }
+    RegexBuilder::new(pattern)
+        .size_limit(MAX_COMPILED)
+        .build()
+        .map_err(|error| bad(field, format!("is no regular expression: {error}")))
+}
+
+fn bad(field: &str, what: String) -> ToolError {
+    ToolError::caller(format!("watch_process: `{field}` {what}"))
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Event {
+    pub(super) id: u64,
+    at: String,
+    #[serde(flatten)]
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Kind {
+    Started,
+    Error { matched: String, line: String },
+    Ready,
+    IdleTimeout,
+    Exited { exit: i32 },
+}
+
+impl std::fmt::Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{}] {}  ", self.id, self.at)?;
+        match &self.kind {
+            Kind::Started => f.write_str("started"),
+            Kind::Error { matched, line } => write!(f, "error (matched \"{matched}\")  {line}"),
+            Kind::Ready => f.write_str("ready"),
+            Kind::IdleTimeout => f.write_str("idle_timeout"),
+            Kind::Exited { exit } => write!(f, "exited  exit={exit}"),
+        }
+    }
+}
+
+/// The eyes on one process.
+pub(super) struct Watch {
+    shell_id: String,
+    patterns: Patterns,
+    /// Silence for this long is an event.
+    idle: Option<Duration>,
+    notices: Notices,
+    log: Mutex<Log>,
+    heard: Notify,
+}
+
+struct Log {
+    events: VecDeque<Event>,
+    last: u64,
+    ready: bool,
+    last_output: Instant,
+    pushed: Option<Instant>,
+    held_back: u64,
+    /// The last line of stdout and of stderr, as far as it came.
+    open_lines: [String; 2],
+}
+
+/// The events after a given one.
+pub(super) struct Since {
+    pub(super) events: Vec<Event>,
+    /// Those that are no longer kept.
+    pub(super) dropped: u64,
+}
+
+impl Watch {
+    pub(super) fn new(
+        shell_id: String,
+        patterns: Patterns,
+        idle: Option<Duration>,
+        notices: Notices,
+    ) -> Self {
+        let log = Log {
+            events: VecDeque::new(),
+            last: 0,
+            ready: false,
+            last_output: Instant::now(),
+            pushed: None,
+            held_back: 0,
+            open_lines: [String::new(), String::new()],
+        };
+        let watch = Self { shell_id, patterns, idle, notices, log: Mutex::new(log), heard: Notify::new() };
+        watch.note(&mut watch.lock(), Kind::Started);
+        watch
+    }
+
+    /// Clean text of one stream, and what is still held back of its last line.
+    pub(super) fn hear(&self, stderr: bool, text: &str, pending: &str) {
+        let log = &mut *self.lock();
+        log.last_output = Instant::now();
+        self.heard.notify_one();
+        for line in text.split_inclusive('\n') {
+            let open = &mut log.open_lines[usize::from(stderr)];
+            let room = MAX_LINE.saturating_sub(open.len());
+            open.push_str(&line[..line.floor_char_boundary(room)]);
+            if line.ends_with('\n') {
+                let line = std::mem::take(open);
+                self.judge(log, stderr, line.trim_end());
+            }
+        }
+        if !log.ready && self.patterns.ready.is_some() {
+            let line = format!("{}{pending}", log.open_lines[usize::from(stderr)]);
+            self.judge_ready(log, &line);
+        }
+    }
+
+    /// It is over: the last line needs no end.
+    pub(super) fn end(&self, exit: i32) {
+        let log = &mut *self.lock();
+        for (stderr, line) in std::mem::take(&mut log.open_lines).into_iter().enumerate() {
+            self.judge(log, stderr == 1, line.trim_end());
+        }
+        self.note(log, Kind::Exited { exit });
+    }
+
+    fn judge(&self, log: &mut Log, stderr: bool, line: &str) {
+        if stderr && let Some(hit) = self.patterns.errors.matches(line).iter().next() {
+            let matched = self.patterns.errors.patterns()[hit].clone();
+            let line = line[..line.floor_char_boundary(SHOWN_LINE)].to_owned();
+            self.note(log, Kind::Error { matched, line });
+        }
+        self.judge_ready(log, line);
+    }
+
+    fn judge_ready(&self, log: &mut Log, line: &str) {
+        if !log.ready && self.patterns.ready.as_ref().is_some_and(|ready| ready.is_match(line)) {
+            log.ready = true;
+            self.note(log, Kind::Ready);
+        }
+    }
+
+    /// Notes each silence once. Never returns.
+    pub(super) async fn mind_silence(&self) {
+        let Some(idle) = self.idle else { return std::future::pending().await };
+        loop {
+            let due = self.lock().last_output + idle;
+            tokio::time::sleep_until(due).await;
+            {
+                let log = &mut *self.lock();
+                if log.last_output + idle > due {
+                    continue;
+                }
+                self.note(log, Kind::IdleTimeout);
+            }
+            // An earlier output may have left a permit behind.
+            loop {
+                self.heard.notified().await;
+                if self.lock().last_output + idle > due {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn note(&self, log: &mut Log, kind: Kind) {
+        log.last += 1;
+        let now = Timestamp::now();
+        let at = now.round(Unit::Millisecond).unwrap_or(now).to_string();
+        let event = Event { id: log.last, at, kind };
+        self.push(log, &event);
+        if log.events.len() == MAX_EVENTS {
+            log.events.pop_front();
+        }
+        log.events.push_back(event);
+    }
+
+    /// Tells clients that listen, but never floods them: a process's end is always told.
+    fn push(&self, log: &mut Log, event: &Event) {
+        let now = Instant::now();
+        let last_word = matches!(event.kind, Kind::Exited { .. });
+        if !last_word && log.pushed.is_some_and(|pushed| now - pushed < PUSH_PAUSE) {
+            log.held_back += 1;
+            return;
+        }
+        log.pushed = Some(now);
+        let held_back = match std::mem::take(&mut log.held_back) {
+            0 => String::new(),
+            count => format!(" ({count} events before it were not pushed)"),
+        };
+        self.notices.send(Notice {
+            source: "watch_process",
+            error: matches!(event.kind, Kind::Error { .. }),
+            text: format!("{} {event}{held_back}", self.shell_id),
+        });
+    }
+
+    pub(super) fn since(&self, id: u64) -> Since {
+        let log = self.lock();
+        let first = log.events.front().map_or(1, |event| event.id);
+        Since {
+            events: log.events.iter().filter(|event| event.id > id).cloned().collect(),
+            dropped: (first - 1).saturating_sub(id),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(errors: Option<&[&str]>, ready: Option<&str>, idle: Option<Duration>) -> Watch {
+        let errors = errors.map(|errors| errors.iter().map(|pattern| (*pattern).to_owned()).collect());
+        let patterns = Patterns::new(errors, ready.map(str::to_owned)).unwrap();
+        Watch::new("sh1".to_owned(), patterns, idle, Notices::default())
+    }
+
+    /// Events without their times.
+    fn events(watch: &Watch) -> Vec<String> {
+        let text = |event: Event| {
+            let text = event.to_string();
+            let (id, rest) = text.split_once(' ').unwrap();
+            format!("{id} {}", rest.split_once("  ").unwrap().1)
+        };
+        watch.since(0).events.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn lines_are_matched_whole_and_only_on_stderr() {
+        let watch = watch(None, None, None);
+        watch.hear(true, "Err", "");
+        watch.hear(true, "or: one\nfine\nan uncaught two\n", "");
+        watch.hear(false, "Error: on stdout\n", "");
+        watch.hear(true, "panic: at the end", "");
+        watch.end(2);
+        assert_eq!(
+            events(&watch),
+            [
+                "[1] started",
+                "[2] error (matched \"^Error:\")  Error: one",
+                "[3] error (matched \"\\buncaught\\b\")  an uncaught two",
+                "[4] error (matched \"^panic:\")  panic: at the end",
+                "[5] exited  exit=2",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_list_matches_nothing() {
+        let watch = watch(Some(&[]), None, None);
+        watch.hear(true, "Error: one\n", "");
+        assert_eq!(events(&watch), ["[1] started"]);
+    }
+
+    #[test]
+    fn ready_comes_once_from_either_stream_even_without_an_end_of_line() {
+        let watch = watch(None, Some("listening on \\d+"), None);
+        watch.hear(false, "", "listening on ");
+        assert_eq!(events(&watch).len(), 1);
+        watch.hear(false, "", "listening on 80");
+        watch.hear(false, "listening on 80\n", "");
+        assert_eq!(events(&watch), ["[1] started", "[2] ready"]);
+    }
+
+    #[test]
+    fn a_flood_keeps_the_latest_and_counts_the_rest() {
+        let watch = watch(None, None, None);
+        for n in 0..5000 {
+            watch.hear(true, &format!("Error: {n}\n"), "");
+        }
+        let since = watch.since(0);
+        assert_eq!((since.events.len(), since.dropped), (MAX_EVENTS, 5001 - MAX_EVENTS as u64));
+        assert!(since.events.last().unwrap().to_string().ends_with("  Error: 4999"));
+        assert_eq!(watch.since(5000).dropped, 0);
+        assert_eq!(watch.since(5000).events.len(), 1);
+    }
+
+    #[test]
+    fn endless_lines_cost_nothing() {
+        let watch = watch(Some(&["x$"]), None, None);
+        for _ in 0..1000 {
+            watch.hear(true, &"x".repeat(10_000), "");
+        }
+        assert!(watch.lock().open_lines[1].capacity() < 4 * MAX_LINE);
+        watch.hear(true, "\n", "");
+        assert!(events(&watch)[1].len() < 600);
+    }
+
+    #[test]
+    fn bad_patterns_are_named() {
+        let error = |errors: Vec<String>, ready: Option<&str>| {
+            Patterns::new(Some(errors), ready.map(str::to_owned)).err().unwrap().to_string()
+        };
+        assert!(
+            error(vec!["ok".into(), "(".into()], None)
+                .starts_with("watch_process: `error_patterns` is no reg")
+        );
+        assert!(error(vec!["a".into(); 33], None).contains("at most 32 patterns, got 33"));
+        assert!(error(vec!["a".repeat(2000)], None).contains("shorter than 1000 bytes"));
+        assert!(error(vec![r"\w{1000}{1000}".into()], None).contains("error_patterns"));
+        assert!(error(vec![], Some("[")).starts_with("watch_process: `ready_pattern`"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_silence_is_noted_once() {
+        let watch = watch(None, None, Some(Duration::from_secs(10)));
+        let story = async {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            watch.hear(false, "busy\n", "");
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            assert_eq!(events(&watch).len(), 1);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(events(&watch), ["[1] started", "[2] idle_timeout"]);
+            watch.hear(true, "again\n", "");
+            tokio::time::sleep(Duration::from_secs(11)).await;
+            assert_eq!(events(&watch).len(), 3);
+        };
+        tokio::select! {
+            () = watch.mind_silence() => {}
+            () = story => {}
+        }
+    }
+}
