@@ -88,9 +88,10 @@ pub(crate) fn kill_everybody_in_reach() {
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// `MOUNT_ATTR_RDONLY` and `MOUNT_ATTR_NOSUID`.
+/// `MOUNT_ATTR_RDONLY`, `MOUNT_ATTR_NOSUID` and `MOUNT_ATTR_NODEV`.
 const READ_ONLY: u64 = 1;
 const NO_SET_USER_ID: u64 = 2;
+const NO_DEVICES: u64 = 4;
 
 /// `struct mount_attr`.
 #[repr(C)]
@@ -123,9 +124,14 @@ pub(crate) fn make_read_only(mount: &OwnedFd) -> io::Result<()> {
     restrict_mount(mount.as_raw_fd(), c"", READ_ONLY)
 }
 
-/// Makes every mount of this namespace read-only and without set-user-id programs.
+/// Makes devices and set-user-id programs in a detached mount ordinary files.
+pub(crate) fn make_plain(mount: &OwnedFd) -> io::Result<()> {
+    restrict_mount(mount.as_raw_fd(), c"", NO_SET_USER_ID | NO_DEVICES)
+}
+
+/// Makes every mount of this namespace read-only, without devices and set-user-id programs.
 pub(crate) fn make_everything_read_only() -> io::Result<()> {
-    restrict_mount(libc::AT_FDCWD, c"/", READ_ONLY | NO_SET_USER_ID)
+    restrict_mount(libc::AT_FDCWD, c"/", READ_ONLY | NO_SET_USER_ID | NO_DEVICES)
 }
 
 /// Switches the loopback interface of this network namespace on.

@@ -15,6 +15,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The devices that programs need. No other can be opened: a disk would show every hidden file.
+pub(crate) const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
 /// Adds what was being done to an error.
 pub(crate) trait Doing<T> {
     fn doing(self, what: &str) -> io::Result<T>;
@@ -34,6 +38,12 @@ fn copy(path: &Path) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     rustix::mount::open_tree(CWD, path, flags).doing(&format!("copy of {}", path.display()))
+}
+
+fn plain_copy(path: &Path) -> io::Result<OwnedFd> {
+    let mount = copy(path)?;
+    sys::make_plain(&mount).doing(&format!("copy of {}", path.display()))?;
+    Ok(mount)
 }
 
 fn place(mount: &OwnedFd, at: &Path) -> io::Result<()> {
@@ -59,11 +69,16 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
         .doing("make mounts private")?;
     let writable: Vec<(OwnedFd, &PathBuf)> =
-        plan.writable.iter().map(|path| Ok((copy(path)?, path))).collect::<io::Result<_>>()?;
-    let tmp = copy(&plan.tmp)?;
+        plan.writable.iter().map(|path| Ok((plain_copy(path)?, path))).collect::<io::Result<_>>()?;
+    let tmp = plain_copy(&plan.tmp)?;
+    let devices: Vec<(OwnedFd, &Path)> =
+        DEVICES.iter().map(Path::new).filter_map(|path| Some((copy(path).ok()?, path))).collect();
     let kept: Vec<(OwnedFd, &PathBuf)> =
         plan.kept_run.iter().filter_map(|path| Some((copy(path).ok()?, path))).collect();
     sys::make_everything_read_only().doing("make / read-only")?;
+    for (mount, path) in devices {
+        place(&mount, path)?;
+    }
 
     place(&tmp, Path::new("/tmp"))?;
     if Path::new("/var/tmp").is_dir() {
@@ -75,6 +90,11 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     rustix::mount::mount("devpts", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
         .doing("/dev/pts")?;
+    let maker = Path::new("/dev/ptmx");
+    if !maker.is_symlink() {
+        // The host's would look for its terminals beside itself and find none.
+        place(&copy(Path::new("/dev/pts/ptmx"))?, maker)?;
+    }
     tmpfs("/run", c"mode=755,size=16m")?;
     for (mount, path) in kept {
         make_mount_point(path, path.is_dir())?;

@@ -276,9 +276,9 @@ impl Profile {
                 hidden_files.extend(sockets);
             }
             Tier::Landlock => {
-                let run = ["/run", "/var/run"].map(PathBuf::from);
+                let never = ["/run", "/var/run", "/dev"].map(PathBuf::from);
                 let hidden: Vec<PathBuf> =
-                    plan.hidden_dirs.iter().chain(&hidden_files).chain(&run).cloned().collect();
+                    plan.hidden_dirs.iter().chain(&hidden_files).chain(&never).cloned().collect();
                 plan.readable = rules::readable_beside(Path::new("/"), &hidden);
                 plan.readable.extend(plan.kept_run.clone());
             }

@@ -1,6 +1,9 @@
 //! Landlock: the write fence of both tiers, the read fence of the tier without mounts, and the signal scope.
 
-use super::{mounts::Doing as _, plan::Plan};
+use super::{
+    mounts::{DEVICES, Doing as _},
+    plan::Plan,
+};
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
     RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
@@ -13,18 +16,8 @@ use std::{
 /// The newest file-access rights these rules know.
 const RIGHTS: ABI = ABI::V5;
 
-const DEVICES: [&str; 10] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/shm",
-    "/dev/fd",
-];
+/// Places for terminals and shared memory.
+const DEVICE_FOLDERS: [&str; 3] = ["/dev/ptmx", "/dev/pts", "/dev/shm"];
 
 fn failed(error: impl std::error::Error) -> io::Error {
     io::Error::other(error.to_string())
@@ -55,12 +48,15 @@ fn allow(
     Ok(rules)
 }
 
-/// With mounts the reads are fenced already: read all, write what the mounts leave writable.
+/// With mounts the reads are fenced already: read all but devices, write what the mounts leave writable.
 pub(crate) fn beside_mounts(plan: &Plan) -> io::Result<RulesetCreated> {
-    let rules = allow(base()?, ["/"], AccessFs::from_read(RIGHTS))?;
+    let rules = allow(base()?, ["/"], AccessFs::ReadDir.into())?;
+    let rules =
+        allow(rules, readable_beside(Path::new("/"), &[PathBuf::from("/dev")]), AccessFs::from_read(RIGHTS))?;
     let rules = allow(rules, &plan.writable, AccessFs::from_all(RIGHTS))?;
     let rules = allow(rules, ["/tmp", "/var/tmp", "/proc"], AccessFs::from_all(RIGHTS))?;
-    allow(rules, DEVICES, AccessFs::from_all(RIGHTS))
+    let rules = allow(rules, DEVICES, AccessFs::from_all(RIGHTS))?;
+    allow(rules, DEVICE_FOLDERS, AccessFs::from_all(RIGHTS))
 }
 
 /// Without mounts: read what is not hidden, write what is writable. Folders can be listed everywhere. Nothing
@@ -71,7 +67,8 @@ pub(crate) fn alone(plan: &Plan) -> io::Result<RulesetCreated> {
     let rules = allow(rules, &plan.writable, AccessFs::from_all(RIGHTS))?;
     let shared = [plan.tmp.as_path(), Path::new("/tmp"), Path::new("/var/tmp")];
     let rules = allow(rules, shared, AccessFs::from_all(RIGHTS))?;
-    allow(rules, DEVICES, AccessFs::from_all(RIGHTS))
+    let rules = allow(rules, DEVICES, AccessFs::from_all(RIGHTS))?;
+    allow(rules, DEVICE_FOLDERS, AccessFs::from_all(RIGHTS))
 }
 
 /// Puts this process into a domain that nobody inside can signal out of. `kill(-1)` then reaches exactly the

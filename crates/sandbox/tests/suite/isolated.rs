@@ -28,3 +28,161 @@ async fn landlock_passes_the_suite() {
     let scratch = tempfile::tempdir().unwrap();
     suite::run(Subject::new(Arc::new(build(Tier::Landlock, scratch.path())), scratch.path())).await;
 }
+
+/// A home with secrets, a workspace with a repository, sockets, and a process that nobody inside may touch.
+pub(crate) struct Host {
+    folder: tempfile::TempDir,
+    tmp: tempfile::TempDir,
+    victim: std::process::Child,
+    listener: std::net::TcpListener,
+    _sockets: Vec<std::os::unix::net::UnixListener>,
+}
+
+const SECRETS: [&str; 15] = [
+    ".ssh/id_rsa",
+    ".ssh/config",
+    ".aws/credentials",
+    ".netrc",
+    ".config/gh/hosts.yml",
+    ".gnupg/secring.gpg",
+    ".docker/config.json",
+    ".kube/config",
+    ".git-credentials",
+    ".npmrc",
+    ".mozilla/cookies.sqlite",
+    ".bash_history",
+    ".config/gcloud/credentials.db",
+    ".cargo/credentials.toml",
+    ".claude.json",
+];
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        use std::os::{linux::net::SocketAddrExt as _, unix::net};
+        // Not in /tmp, which the sandbox replaces as a whole.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let home = folder.path().join("home");
+        for secret in SECRETS {
+            let path = home.join(secret);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "//registry/:_authToken=very-secret\n").unwrap();
+        }
+        for file in ["notes.txt", ".profile", ".bashrc"] {
+            std::fs::write(home.join(file), "text\n").unwrap();
+        }
+        for place in [".local/bin", ".cargo/bin", ".config/autostart", ".config/environment.d", "go/bin"] {
+            std::fs::create_dir_all(home.join(place)).unwrap();
+        }
+        let workspace = folder.path().join("work");
+        run("git", &["init", "-q", workspace.to_str().unwrap()]);
+        for script in ["escape.py", "nasty.py"] {
+            let from = format!("{}/tests/suite/{script}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::copy(from, folder.path().join(script)).unwrap();
+        }
+        let tmp = tempfile::tempdir().unwrap();
+        let name = tmp.path().file_name().unwrap().as_encoded_bytes();
+        let sockets = vec![
+            net::UnixListener::bind(home.join("host.sock")).unwrap(),
+            net::UnixListener::bind(tmp.path().join("host.sock")).unwrap(),
+            net::UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(name).unwrap()).unwrap(),
+        ];
+        let victim =
+            std::process::Command::new("sleep").arg("1000").env("PRIVATE", "very-secret").spawn().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Self { folder, tmp, victim, listener, _sockets: sockets }
+    }
+
+    pub(crate) fn home(&self) -> std::path::PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub(crate) fn workspace(&self) -> std::path::PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub(crate) fn script(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    pub(crate) fn builder(&self) -> sandbox::isolated::Builder {
+        let mut variables = sandbox::host_variables();
+        variables.insert("HOME".into(), self.home().into());
+        for secret in ["GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK"] {
+            variables.insert(secret.into(), "very-secret".into());
+        }
+        Isolated::builder("isolated").workspace(self.workspace()).variables(variables)
+    }
+
+    pub(crate) fn facts(&self, network: Network) -> Vec<sandbox::EnvEntry> {
+        let set = |key: &str, value: String| sandbox::EnvEntry::Set(key.to_owned(), value);
+        vec![
+            set("VICTIM", self.victim.id().to_string()),
+            set("SERVER", std::process::id().to_string()),
+            set("PORT", self.listener.local_addr().unwrap().port().to_string()),
+            set("HOST_TMP", self.tmp.path().display().to_string()),
+            set("NETWORK", network.name().to_owned()),
+        ]
+    }
+
+    pub(crate) fn victim_lives(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.victim.id())).unwrap();
+        !status.contains(") Z ")
+    }
+
+    /// Every file of the home, and of the repository what makes git run programs, with its content. Without the
+    /// caches, which may change.
+    pub(crate) fn state(&self) -> Vec<String> {
+        let mut state = Vec::new();
+        list(&self.home(), &mut state);
+        let git = self.workspace().join(".git");
+        for name in ["hooks", "config", "commondir"] {
+            list(&git.join(name), &mut state);
+        }
+        let caches = [
+            "/.cache",
+            "/.cargo/registry",
+            "/.cargo/git",
+            "/.cargo/.package",
+            "/go/pkg",
+            "/.npm/",
+            "/commondir",
+        ];
+        state.retain(|line| !caches.iter().any(|cache| line.contains(cache)));
+        state.sort();
+        state
+    }
+}
+
+fn list(path: &Path, state: &mut Vec<String>) {
+    if path.is_dir() && !path.is_symlink() {
+        for entry in std::fs::read_dir(path).unwrap().flatten() {
+            list(&entry.path(), state);
+        }
+    } else if let Ok(content) = std::fs::read(path) {
+        state.push(format!("{} {}", path.display(), String::from_utf8_lossy(&content)));
+    }
+}
+
+pub(crate) fn run(command: &str, args: &[&str]) {
+    let output = std::process::Command::new(command).args(args).output().unwrap();
+    assert!(output.status.success(), "{command} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.victim.kill();
+        let _ = self.victim.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_leave_no_orphan() {
+    let place = tempfile::tempdir().unwrap();
+    crate::orphans::ends_by_the_caller(Arc::new(build(Tier::Namespaces, place.path())), place.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn landlock_leaves_no_orphan() {
+    let place = tempfile::tempdir().unwrap();
+    crate::orphans::ends_by_the_caller(Arc::new(build(Tier::Landlock, place.path())), place.path()).await;
+}
