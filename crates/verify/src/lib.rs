@@ -10,6 +10,7 @@ pub mod junit;
 pub mod languages;
 mod model;
 mod plan;
+mod reporters;
 mod select;
 pub mod tap;
 mod text;

@@ -4,7 +4,10 @@
 #![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
 
 mod go;
+mod node;
+mod node_lint;
 mod real;
+mod runs;
 mod rust;
 mod support;
 mod total;

@@ -1,0 +1,286 @@
+//! Python: whatever pyproject.toml or setup.py describes, in the project's own environment.
+
+mod findings;
+mod interpreter;
+mod project;
+
+use super::tasks;
+use crate::{
+    Answer, Captured, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan, Scope, ScriptError,
+    ServerPlan, TestAsk, TestReader,
+    reporters::{EventsReader, Memo, Paths, REPORT, ReporterPlan},
+};
+use interpreter::Environment;
+use project::Project;
+use std::{collections::BTreeSet, path::Path};
+
+/// The detector for Python.
+pub(super) struct Python;
+
+impl Detector for Python {
+    fn language(&self) -> &'static str {
+        "python"
+    }
+
+    fn markers(&self) -> &'static [&'static str] {
+        &["pyproject.toml", "setup.py"]
+    }
+
+    fn owns(&self, file: &Path) -> bool {
+        let extension = file.extension().and_then(|end| end.to_str());
+        extension.is_some_and(|end| ["py", "pyi"].contains(&end))
+    }
+
+    fn binaries(&self, facts: &dyn Facts) -> Vec<NeededBinary> {
+        let environment = Environment::of(facts);
+        let project = Project::read(facts);
+        let checker = project.checker(facts, &environment);
+        let mut needed = vec![
+            NeededBinary {
+                local: environment.folder.as_ref().map(|folder| folder.join("bin/python")),
+                ..binary(&environment, "python3", "running tests", "install Python 3.8 or later")
+            },
+            binary(&environment, "ruff", "run_lint and run_format", "pip install ruff"),
+            binary(&environment, checker, "run_typecheck", checker_help(checker)),
+        ];
+        let server = if environment.tool(facts, "basedpyright-langserver").is_some() {
+            "basedpyright-langserver"
+        } else {
+            "pyright-langserver"
+        };
+        needed.push(NeededBinary {
+            // A language server without a client waits for one: its version is the checker's.
+            version_args: &[],
+            ..binary(&environment, server, "code intelligence", "pip install basedpyright")
+        });
+        if !project.uses_unittest(facts, &environment) {
+            needed.insert(1, binary(&environment, "pytest", "run_tests", "pip install pytest"));
+        }
+        needed
+    }
+
+    fn test_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>> {
+        let environment = Environment::of(facts);
+        let project = Project::read(facts);
+        Ok(vec![if project.uses_unittest(facts, &environment) {
+            unittest(facts, ask, &environment)
+        } else {
+            pytest(facts, ask, &environment)
+        }])
+    }
+
+    fn test_reader(&self, plan: &Plan, facts: &dyn Facts) -> Box<dyn TestReader> {
+        Box::new(EventsReader::new(plan, facts))
+    }
+
+    fn exit_meaning(&self, plan: &Plan, code: i32) -> ExitMeaning {
+        match (plan.runner, code) {
+            (_, 0) => ExitMeaning::Clean,
+            (_, 1) => ExitMeaning::Findings,
+            _ => ExitMeaning::Broken,
+        }
+    }
+
+    fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
+        let environment = Environment::of(facts);
+        let mut args = vec!["check".to_owned(), "--output-format=json".to_owned()];
+        if ask.fix {
+            args.push("--fix".to_owned());
+        }
+        args.push(target(&ask.scope));
+        Ok(environment.plan(facts, "ruff", args))
+    }
+
+    fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun {
+        findings::read(plan.runner, &Paths::new(&facts.root().to_string_lossy()), captured)
+    }
+
+    fn typecheck_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
+        let environment = Environment::of(facts);
+        let project = Project::read(facts);
+        let checker = project.checker(facts, &environment);
+        let target = target(&ask.scope);
+        let mut args: Vec<String> = match checker {
+            "mypy" => vec!["--output=json".to_owned(), "--no-error-summary".to_owned()],
+            "ty" => vec!["check".to_owned(), "--output-format=gitlab".to_owned()],
+            _ => vec!["--outputjson".to_owned()],
+        };
+        // The checker must see the packages that the project sees.
+        if let Some(python) = environment.python(facts).filter(|_| environment.folder.is_some()) {
+            match checker {
+                "mypy" => args.push(format!("--python-executable={python}")),
+                "ty" => args.push(format!("--python={python}")),
+                _ => args.push(format!("--pythonpath={python}")),
+            }
+        }
+        if checker == "mypy" || ask.scope != Scope::Project {
+            args.push(target);
+        }
+        let mut plan = environment.plan(facts, checker, args);
+        plan.why.insert(0, project.why_checker(facts, checker));
+        Ok(plan)
+    }
+
+    fn format_cmd(&self, facts: &dyn Facts, file: &str, text: &[u8]) -> Answer<Plan> {
+        let environment = Environment::of(facts);
+        let args = ["format", "--stdin-filename", file, "-"].iter().map(|arg| (*arg).to_owned()).collect();
+        Ok(Plan { stdin: Some(text.to_vec()), ..environment.plan(facts, "ruff", args) })
+    }
+
+    fn scripts(&self, facts: &dyn Facts) -> Vec<String> {
+        let mut names: BTreeSet<String> = Project::read(facts).scripts.into_keys().collect();
+        names.extend(tasks::names(facts));
+        names.into_iter().collect()
+    }
+
+    fn script_cmd(&self, facts: &dyn Facts, name: &str) -> Result<Plan, ScriptError> {
+        let project = Project::read(facts);
+        if let Some(script) = project.scripts.get(name) {
+            let (program, args) = script.command(name);
+            return Ok(Plan {
+                runner: program,
+                program: program.to_owned(),
+                args,
+                env: plain_env(),
+                merged: true,
+                why: vec![format!("pyproject.toml defines {name} for {program}")],
+                ..Plan::default()
+            });
+        }
+        if let Some(plan) = tasks::plan(facts, name) {
+            return Ok(plan);
+        }
+        let available = self.scripts(facts);
+        if available.is_empty() {
+            let why = "pyproject.toml defines no scripts and there is no Makefile or justfile with targets; use Bash";
+            return Err(self.unsupported("run_script", why).into());
+        }
+        Err(ScriptError::Unknown { name: name.to_owned(), place: "pyproject.toml".to_owned(), available })
+    }
+
+    fn server_cmd(&self, facts: &dyn Facts) -> Answer<Vec<ServerPlan>> {
+        let environment = Environment::of(facts);
+        let python = environment.python(facts).filter(|_| environment.folder.is_some());
+        let settings = match &python {
+            Some(python) => serde_json::json!({ "python": { "pythonPath": python } }),
+            None => serde_json::json!({}),
+        };
+        let family = ["basedpyright-langserver", "pyright-langserver"];
+        let mut servers: Vec<ServerPlan> = family
+            .into_iter()
+            .map(|name| ServerPlan {
+                name,
+                program: environment.program(facts, name),
+                args: vec!["--stdio".to_owned()],
+                options: settings.clone(),
+            })
+            .collect();
+        // The one that is there comes first; without any, the first is named as missing.
+        servers.sort_by_key(|server| environment.tool(facts, server.name).is_none());
+        Ok(servers)
+    }
+}
+
+fn binary(environment: &Environment, name: &str, purpose: &'static str, get: &'static str) -> NeededBinary {
+    NeededBinary {
+        binary: name.to_owned(),
+        purpose,
+        version_args: &["--version"],
+        get,
+        local: environment.folder.as_ref().map(|folder| folder.join("bin").join(name)),
+    }
+}
+
+fn checker_help(checker: &str) -> &'static str {
+    match checker {
+        "ty" => "pip install ty",
+        "mypy" => "pip install mypy",
+        "basedpyright" => "pip install basedpyright",
+        _ => "pip install pyright",
+    }
+}
+
+fn target(scope: &Scope) -> String {
+    match scope {
+        Scope::Project => ".".to_owned(),
+        Scope::File(file) => file.clone(),
+    }
+}
+
+fn plain_env() -> Vec<(String, String)> {
+    vec![("NO_COLOR".to_owned(), "1".to_owned())]
+}
+
+fn told(facts: &dyn Facts, ask: &TestAsk) -> ReporterPlan {
+    ReporterPlan {
+        root: facts.root().to_string_lossy().into_owned(),
+        report: REPORT,
+        only: ask.only.clone(),
+        names: ask.names.clone(),
+        ..ReporterPlan::default()
+    }
+}
+
+fn memo(ask: &TestAsk, separator: &str) -> Memo {
+    Memo {
+        only: ask.only.clone(),
+        names: ask.names.clone(),
+        timeout_seconds: ask.timeout_seconds,
+        separator: separator.to_owned(),
+        ..Memo::default()
+    }
+}
+
+fn pytest(facts: &dyn Facts, ask: &TestAsk, environment: &Environment) -> Plan {
+    let scratch = facts.scratch().to_string_lossy().into_owned();
+    let mut args: Vec<String> =
+        ["-m", "pytest", "-p", "codegen_sandbox_pytest", "--continue-on-collection-errors"]
+            .iter()
+            .map(|arg| (*arg).to_owned())
+            .collect();
+    // An id that is gone would make pytest run nothing, so it gets files and the plugin picks.
+    let units = ask.only.iter().map(|id| id.unit.as_str());
+    let named = ask.names.iter().filter_map(|name| name.split("::").next());
+    let files: BTreeSet<&str> = units.chain(named).filter(|file| facts.exists(file)).collect();
+    let every = ask.names.iter().all(|name| name.split("::").next().is_some_and(|file| facts.exists(file)));
+    if every {
+        args.extend(files.into_iter().map(str::to_owned));
+    }
+    let path = facts.env("PYTHONPATH").filter(|path| !path.is_empty());
+    let path = path.map_or_else(|| scratch.clone(), |path| format!("{scratch}:{path}"));
+    let mut env = plain_env();
+    env.extend([("PYTHONPATH".to_owned(), path), ("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())]);
+    environment.python_plan(facts, "pytest", args, env, told(facts, ask), memo(ask, "::"))
+}
+
+fn unittest(facts: &dyn Facts, ask: &TestAsk, environment: &Environment) -> Plan {
+    let script = facts.scratch().join("codegen_sandbox_unittest.py").to_string_lossy().into_owned();
+    let mut memo = memo(ask, ".");
+    let mut args = vec![script];
+    let mut wanted: BTreeSet<String> = ask.names.iter().map(|name| module_name(facts, name)).collect();
+    for id in &ask.only {
+        let subtest = id.path.iter().position(|part| part.starts_with(['(', '[']));
+        if subtest.is_some() {
+            memo.notes
+                .push(format!("{} runs as a whole: unittest cannot select a subtest", id.path.join(".")));
+        }
+        let path = &id.path[..subtest.unwrap_or(id.path.len())];
+        wanted.insert(format!("{}.{}", id.unit, path.join(".")));
+    }
+    memo.notes.sort();
+    memo.notes.dedup();
+    if wanted.is_empty() {
+        args.push("discover".to_owned());
+    } else {
+        args.extend(wanted);
+    }
+    environment.python_plan(facts, "unittest", args, plain_env(), told(facts, ask), memo)
+}
+
+/// A file as unittest names it.
+fn module_name(facts: &dyn Facts, name: &str) -> String {
+    match name.strip_suffix(".py") {
+        Some(stem) if facts.exists(name) => stem.replace('/', "."),
+        _ => name.to_owned(),
+    }
+}
