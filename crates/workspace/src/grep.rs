@@ -206,7 +206,8 @@ impl<'q> Plan<'q> {
         SearcherBuilder::new()
             .line_terminator(self.matcher.line_terminator().unwrap_or(LineTerminator::byte(b'\n')))
             .line_number(self.query.mode == OutputMode::Content)
-            .binary_detection(BinaryDetection::quit(0))
+            // where a file turns binary is decided before the searcher sees it, the same way for all sizes
+            .binary_detection(BinaryDetection::none())
             .heap_limit(Some(HEAP_LIMIT))
             .multi_line(self.query.multiline)
             .before_context(context)
@@ -236,7 +237,9 @@ fn explain(error: &grep_regex::Error, query: &GrepQuery) -> String {
         }
         _ => "\nescape ( ) [ ] { } . * + ? | ^ $ with a backslash to match them literally",
     };
-    format!("invalid pattern: {error}{hint}")
+    // the engine wraps the pattern before it parses it; alone, the caret points at the right place
+    let alone = regex_syntax::Parser::new().parse(&query.pattern).err().map(|error| error.to_string());
+    format!("invalid pattern: {}{hint}", alone.unwrap_or_else(|| error.to_string()))
 }
 
 /// Searches these files, which must be in path order, and hands on what is found in that order.
@@ -473,8 +476,9 @@ impl<'w> Worker<'w> {
         if text::is_binary(&self.buffer) {
             return Ok(());
         }
-        let whole = Cursor::new(&self.buffer[..]).chain(Interruptible { file, cancel: self.cancel });
-        self.searcher.search_reader(&self.plan.matcher, whole, hits)
+        let utf16 = text::encoding_of(&self.buffer).0 != Encoding::Utf8;
+        let rest = Tail { file, cancel: self.cancel, until_nul: !utf16, ended: false };
+        self.searcher.search_reader(&self.plan.matcher, Cursor::new(&self.buffer[..]).chain(rest), hits)
     }
 
     fn search_buffer(&mut self, hits: &mut Hits<'_>) -> io::Result<()> {
@@ -482,7 +486,6 @@ impl<'w> Worker<'w> {
         if text::encoding_of(text).0 == Encoding::Utf8
             && let Some(nul) = memchr::memchr(0, text)
         {
-            // the searcher stops at a NUL when it reads a stream; it shall do the same here
             if nul < text::BINARY_WINDOW {
                 return Ok(());
             }
@@ -492,18 +495,30 @@ impl<'w> Worker<'w> {
     }
 }
 
-/// A file whose reading ends when the call is cancelled.
-struct Interruptible<'c> {
+/// The rest of a large file. It ends at the first NUL, and when the call is cancelled.
+struct Tail<'c> {
     file: File,
     cancel: &'c AtomicBool,
+    until_nul: bool,
+    ended: bool,
 }
 
-impl Read for Interruptible<'_> {
+impl Read for Tail<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cancel.load(Ordering::Relaxed) {
             return Err(io::Error::other("cancelled"));
         }
-        self.file.read(buffer)
+        if self.ended {
+            return Ok(0);
+        }
+        let n = self.file.read(buffer)?;
+        match memchr::memchr(0, &buffer[..n]) {
+            Some(nul) if self.until_nul => {
+                self.ended = true;
+                Ok(nul)
+            }
+            _ => Ok(n),
+        }
     }
 }
 

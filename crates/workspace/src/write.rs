@@ -251,6 +251,19 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// The same, for a name that must be free.
+    pub(crate) fn into_new(self) -> Self {
+        Self { over: false, ..self }
+    }
+
+    /// Makes the file executable for those who may read it, or for nobody.
+    pub(crate) fn set_executable(&self, executable: Option<bool>) -> Result<(), Errno> {
+        let Some(executable) = executable else { return Ok(()) };
+        let mode = rustix::fs::fstat(&self.temp.file)?.st_mode & 0o7777;
+        let mode = if executable { mode | (mode & 0o444) >> 2 } else { mode & !0o111 };
+        rustix::fs::fchmod(&self.temp.file, Mode::from_raw_mode(mode))
+    }
+
     pub(crate) fn commit(self, path: &ContainedPath) -> Result<(), Errno> {
         let name: &OsStr = path.relative.file_name().ok_or(Errno::ISDIR)?;
         if self.over {

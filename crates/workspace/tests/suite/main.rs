@@ -1,4 +1,13 @@
-//! One binary so that it links once.
-#![expect(clippy::disallowed_methods, reason = "tests drive real programs")]
+//! The workspace crate against real files: one binary so that it links once.
+#![expect(clippy::disallowed_methods, reason = "tests run themselves again to be killed or measured")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on shall fail loudly")]
 
+mod big;
+mod crash;
+mod kit;
+mod patch;
+mod paths;
+mod race;
+mod search;
 mod snapshots;
+mod write;

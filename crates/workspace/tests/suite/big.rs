@@ -1,0 +1,91 @@
+//! Large files and trees, and how little memory they take.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use workspace::{Content, GlobQuery, GrepQuery, OutputMode, WindowSpec, Workspace};
+
+use crate::kit::{Box, NEVER, myself};
+
+const ROOT: &str = "WORKSPACE_TEST_BIG_ROOT";
+
+fn peak_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Runs alone in its process, so that the peak is its own: does nothing unless asked.
+#[test]
+fn child_that_reads_much() {
+    let Some(root) = std::env::var_os(ROOT) else { return };
+    let ws = Workspace::open("w", Path::new(&root)).unwrap();
+    let before = peak_kb();
+    let sparse = ws.resolve("sparse.txt").unwrap();
+    let spec = |offset| WindowSpec { offset, limit: 5, ..WindowSpec::default() };
+    match ws.read(&sparse, &spec(1)).unwrap().content {
+        Content::Text(window) => assert!(window.has_more() && window.lines == 5),
+        other => panic!("{other:?}"),
+    }
+    let error = ws.read(&sparse, &spec(1 << 40)).unwrap_err().to_string();
+    assert!(error.contains("past the end"), "{error}");
+    let mut query = GrepQuery::new("needle", ws.resolve(".").unwrap());
+    let mut found = Vec::new();
+    let summary = ws.grep(&query, &NEVER, &mut |hits| {
+        found.push((hits.path.display().to_string(), hits.count));
+        ControlFlow::Continue(())
+    });
+    let summary = summary.unwrap();
+    found.sort();
+    assert_eq!(found, [("sparse.txt".to_owned(), 1), ("text.txt".to_owned(), 24)]);
+    assert_eq!(summary.unsearched.len(), 1, "{:?}", summary.unsearched);
+    assert!(summary.unsearched[0].0 == "line.txt");
+    query.mode = OutputMode::Count;
+    ws.grep(&query, &NEVER, &mut |_| ControlFlow::Continue(())).unwrap();
+    let grown = peak_kb() - before;
+    println!("grown by {grown} kB");
+    // one line may fill the search window of 64 MiB, doubled while it grows; nothing comes near the gigabyte
+    assert!(grown < 150_000, "memory grew by {grown} kB");
+}
+
+#[test]
+fn a_gigabyte_passes_through_a_small_window() {
+    let b = Box::new();
+    // text first, then a hole: 1 GiB to walk through, a few blocks on disk
+    let mut sparse = std::fs::File::create(b.path("sparse.txt")).unwrap();
+    sparse.write_all("filler line\n".repeat(2000).as_bytes()).unwrap();
+    sparse.write_all(b"needle\n").unwrap();
+    sparse.set_len(1 << 30).unwrap();
+    let mut text = std::fs::File::create(b.path("text.txt")).unwrap();
+    let block = format!("{}needle\n", "some ordinary text in a line\n".repeat(36_000));
+    for _ in 0..24 {
+        text.write_all(block.as_bytes()).unwrap();
+    }
+    let mut line = std::fs::File::create(b.path("line.txt")).unwrap();
+    for _ in 0..80 {
+        line.write_all(&vec![b'x'; 1 << 20]).unwrap();
+    }
+    let out = myself("big::child_that_reads_much", ROOT, &b.path("")).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{stdout}\n{stderr}");
+}
+
+#[test]
+fn fifty_thousand_files() {
+    let b = Box::new();
+    for folder in 0..500 {
+        let dir = b.path(&format!("area{}/pkg{folder}", folder % 10));
+        std::fs::create_dir_all(&dir).unwrap();
+        for file in 0..100 {
+            std::fs::write(dir.join(format!("f{file}.rs")), format!("fn f{folder}_{file}() {{}}\n")).unwrap();
+        }
+    }
+    let root = b.ws.resolve(".").unwrap();
+    let query = GlobQuery { pattern: "**/*.rs".into(), path: root.clone(), limit: 100 };
+    let reply = b.ws.glob(&query, &NEVER).unwrap();
+    assert_eq!((reply.files.len(), reply.total), (100, 50_000));
+    assert_eq!(b.grep_for("fn f77_13\\("), ["area7/pkg77/f13.rs:1:fn f77_13() {}"]);
+    let count = GrepQuery { mode: OutputMode::FilesWithMatches, ..GrepQuery::new("fn", root) };
+    assert_eq!(crate::kit::hits(&b.ws, &count).len(), 50_000);
+}
