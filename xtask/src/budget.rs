@@ -5,34 +5,43 @@ use anyhow::Result;
 use crate::product::{Product, Tool};
 use crate::steps::Verdict;
 
-/// Bytes that some groups of tools may cost together: name, description and input schema of each.
-const LIMITS: &[(&[&str], usize)] =
-    &[(&["files", "shell"], 5_000), (&["files", "shell", "verify", "code", "state"], 18_000)];
+/// The tools that every start should have, whatever else it leaves out.
+const CORE: &[&str] =
+    &["Read", "Write", "Edit", "apply_patch", "Glob", "Grep", "Bash", "BashOutput", "KillShell"];
+
+/// Bytes that the core may cost, and that all tools may cost: name, description and input schema of each.
+const LIMITS: Limits = Limits { core: 5_000, all: 18_000 };
+
+struct Limits {
+    core: usize,
+    all: usize,
+}
 
 /// The verdict for the product as it is.
 pub(crate) fn verdict(product: &Product) -> Result<Verdict> {
     let tools = product.tools()?;
-    let (text, held) = judge(&tools, LIMITS);
+    let (text, held) = judge(&tools, &LIMITS);
     Ok(if held { Verdict::Passed(text) } else { Verdict::Failed(format!("{text}\n\n{}", table(&tools))) })
 }
 
 /// `cargo xtask budget`: each tool's share, the dearest first.
 pub(crate) fn report(product: &Product) -> Result<(String, bool)> {
     let tools = product.tools()?;
-    let (text, held) = judge(&tools, LIMITS);
+    let (text, held) = judge(&tools, &LIMITS);
     Ok((format!("{}\n{text}", table(&tools)), held))
 }
 
-fn judge(tools: &[Tool], limits: &[(&[&str], usize)]) -> (String, bool) {
-    let mut parts = Vec::new();
-    let mut held = true;
-    for (groups, limit) in limits {
-        let counted = tools.iter().filter(|tool| groups.contains(&tool.group.as_str()));
-        let size: usize = counted.map(|tool| tool.for_model().len()).sum();
-        parts.push(format!("{}: {size} of {limit} bytes", groups.join("+")));
-        held &= size <= *limit;
-    }
-    (parts.join("; "), held)
+fn judge(tools: &[Tool], limits: &Limits) -> (String, bool) {
+    let cost = |tool: &Tool| tool.for_model().len();
+    let core: usize = tools.iter().filter(|tool| CORE.contains(&tool.name.as_str())).map(cost).sum();
+    let all: usize = tools.iter().map(cost).sum();
+    let text = format!(
+        "files and shell {core} of {} bytes, all {} tools {all} of {}",
+        limits.core,
+        tools.len(),
+        limits.all
+    );
+    (text, core <= limits.core && all <= limits.all)
 }
 
 fn table(tools: &[Tool]) -> String {
@@ -46,15 +55,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    #[test]
-    fn counts_what_a_model_is_given_and_fails_above_the_limit() {
+    fn tool(name: &str) -> Tool {
         let listed =
-            json!({ "name": "Ab", "description": "Does.", "inputSchema": {}, "annotations": { "x": 1 } });
-        let tool = Tool { name: "Ab".into(), group: "files".into(), class: "read".into(), listed };
-        let size = r#"{"name":"Ab","description":"Does.","inputSchema":{}}"#.len();
-        let tools = [tool];
-        let groups: &[&str] = &["files"];
-        assert_eq!(judge(&tools, &[(groups, size)]), (format!("files: {size} of {size} bytes"), true));
-        assert!(!judge(&tools, &[(groups, size - 1)]).1);
+            json!({ "name": name, "description": "Does.", "inputSchema": {}, "annotations": { "x": 1 } });
+        Tool { name: name.into(), group: "files".into(), class: "read".into(), listed }
+    }
+
+    #[test]
+    fn counts_what_a_model_is_given_and_fails_above_the_limits() {
+        let tools = [tool("Read"), tool("Else")];
+        let size = r#"{"name":"Read","description":"Does.","inputSchema":{}}"#.len();
+        let held = |core, all| judge(&tools, &Limits { core, all }).1;
+        assert!(held(size, 2 * size));
+        assert!(!held(size - 1, 2 * size));
+        assert!(!held(size, 2 * size - 1));
+        let (text, _) = judge(&tools, &Limits { core: 99, all: 999 });
+        assert_eq!(text, format!("files and shell {size} of 99 bytes, all 2 tools {} of 999", 2 * size));
     }
 }
