@@ -1,6 +1,6 @@
 //! What one server process holds for all its sessions.
 
-use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset};
+use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset, shell::Denylist};
 use config::Settings;
 use sandbox::Sandbox;
 use scrub::Scrubber;
@@ -24,6 +24,8 @@ pub struct Host {
     pub scrubber: Arc<Scrubber>,
     /// What agents may call.
     pub tools: Toolset,
+    /// Commands that are refused.
+    pub(crate) denylist: Denylist,
     pub(crate) slots: Arc<Semaphore>,
     /// Calls.
     pub(crate) running: TaskTracker,
@@ -59,7 +61,9 @@ impl Host {
         for secret in settings.secrets.iter().chain(&settings.withheld) {
             scrubber = scrubber.secret(&secret.name, &secret.value);
         }
+        let denylist = settings.denylist.clone().map_or_else(Denylist::default, Denylist::new);
         Ok(Arc::new(Self {
+            denylist,
             tools: Toolset::new(&settings, catalog)?,
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             scrubber: Arc::new(scrubber.build()),

@@ -9,6 +9,7 @@ mod bash;
 mod bash_output;
 mod capture;
 mod clean;
+mod denylist;
 mod kill_shell;
 mod pump;
 mod stream;
@@ -17,6 +18,7 @@ mod watch_process;
 
 pub(crate) use bash::Bash;
 pub(crate) use bash_output::BashOutput;
+pub(crate) use denylist::Denylist;
 pub(crate) use kill_shell::KillShell;
 pub(crate) use watch_process::{WatchProcess, WatchProcessEvents};
 
@@ -152,11 +154,11 @@ fn id(number: u64) -> String {
 }
 
 /// Refuses what must not be started.
-fn check(_call: &Call, tool: &str, command: &str) -> Result<(), ToolError> {
+fn check(call: &Call, tool: &str, command: &str) -> Result<(), ToolError> {
     if command.trim().is_empty() {
         return Err(ToolError::caller(format!("{tool}: `command` is empty")));
     }
-    Ok(())
+    call.host().denylist.check(command).map_err(|denied| ToolError::caller(denied.to_string()))
 }
 
 /// Starts `bash -c command` at the workspace's root.
