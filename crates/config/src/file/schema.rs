@@ -1,0 +1,154 @@
+//! The file as it is written.
+
+use crate::hook::{HookKind, HookMode, Phase};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// `codegen-sandbox/v1`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) enum ApiVersion {
+    #[serde(rename = "codegen-sandbox/v1")]
+    V1,
+}
+
+/// `RuntimeConfig`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) enum Kind {
+    RuntimeConfig,
+}
+
+/// Configuration of codegen-sandbox.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "RuntimeConfig")]
+pub(super) struct File {
+    /// The version of this format.
+    #[serde(rename = "apiVersion")]
+    pub(super) _version: ApiVersion,
+    /// The kind of this file.
+    #[serde(rename = "kind")]
+    pub(super) _kind: Kind,
+    #[serde(default)]
+    pub(super) spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Spec {
+    /// Places where commands run, by name.
+    pub(super) sandboxes: BTreeMap<String, SandboxBlock>,
+    /// The tools and where they run.
+    pub(super) tools: ToolsBlock,
+    /// Where the programs of a language run.
+    pub(super) languages: BTreeMap<String, LanguageBlock>,
+    /// Programs that are asked, or told, when something happens. Run in the order of the file.
+    pub(super) hooks: BTreeMap<String, HookBlock>,
+    /// What is taken out of everything that leaves, besides the shapes that are known anyway.
+    pub(super) scrub: ScrubBlock,
+    /// Bounds; a flag wins over each.
+    pub(super) limits: LimitsBlock,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct SandboxBlock {
+    /// direct, isolated, docker_run, docker_exec, kubectl_exec, remote, or one that this build adds.
+    pub(super) mode: String,
+    /// What the mode takes.
+    #[serde(flatten)]
+    pub(super) config: Map<String, Value>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ToolsBlock {
+    /// The sandbox where Bash and everything else runs; without it the strongest isolation of this host.
+    pub(super) default_sandbox: Option<String>,
+    /// Groups or names of tools to register; `-name` leaves one out. `--tools` wins.
+    pub(super) enabled: Vec<String>,
+    /// Replaces the list of commands that Bash refuses.
+    pub(super) denylist: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LanguageBlock {
+    /// The sandbox where its tests, linters and language server run.
+    pub(super) sandbox: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HookBlock {
+    /// What it is about.
+    pub(super) hook: HookKind,
+    /// When it is run.
+    pub(super) phases: Vec<Phase>,
+    /// What it may do.
+    #[serde(default)]
+    pub(super) mode: HookMode,
+    /// Which tools it sees; `*` stands for anything. All when absent.
+    #[serde(default)]
+    pub(super) tools: Vec<String>,
+    /// The program; a path that starts with `.` is relative to this file.
+    pub(super) command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    /// `KEY=value`, or a bare `KEY` to forward.
+    #[serde(default)]
+    pub(super) env: Vec<String>,
+    /// How long it may take.
+    #[serde(default = "ten_seconds", deserialize_with = "number")]
+    pub(super) timeout_ms: u64,
+    /// The sandbox it runs in.
+    #[serde(default)]
+    pub(super) sandbox: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ScrubBlock {
+    /// Regular expressions by name; what they match becomes `[REDACTED:<name>]`.
+    pub(super) patterns: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsBlock {
+    /// Calls running at once.
+    #[serde(deserialize_with = "optional_number")]
+    pub(super) calls: Option<u64>,
+    /// Sessions at once.
+    #[serde(deserialize_with = "optional_number")]
+    pub(super) sessions: Option<u64>,
+    /// Connections at once.
+    #[serde(deserialize_with = "optional_number")]
+    pub(super) connections: Option<u64>,
+    /// Bytes of one request body, such as 64MiB.
+    pub(super) body: Option<String>,
+    /// How long a body may take, such as 60s.
+    pub(super) body_time: Option<String>,
+    /// How long a connection may say nothing.
+    pub(super) connection_idle: Option<String>,
+    /// How long nobody may use a session.
+    pub(super) session_idle: Option<String>,
+    /// How long calls may go on after SIGTERM.
+    pub(super) grace: Option<String>,
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+/// A number, also one that came out of a variable.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+    number.ok_or_else(|| serde::de::Error::custom(format!("{value} is not a whole number")))
+}
+
+fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    number(deserializer).map(Some)
+}
