@@ -47,8 +47,9 @@ pub(crate) fn limits(caps: &Caps, grouped: bool) -> io::Result<()> {
     set(Resource::Cpu, caps.cpu_seconds)?;
     set(Resource::Fsize, caps.file_size)?;
     if !grouped {
-        // Data, not address space: many runtimes reserve far more of the latter than they ever use.
-        set(Resource::Data, caps.memory)?;
+        // Data, not address space: many runtimes reserve far more of the latter than they ever use. Above the cap,
+        // so that the watchdog comes first and can name the reason; this is for what grows faster than it looks.
+        set(Resource::Data, caps.memory.map(|cap| cap.saturating_add(cap / 2)))?;
     }
     // The command goes first when the machine runs out of memory.
     let _ = fs::write("/proc/self/oom_score_adj", "500");

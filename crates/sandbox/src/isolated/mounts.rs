@@ -149,14 +149,23 @@ fn hide(plan: &Plan) -> io::Result<()> {
 const PROC_MASKS: [&str; 9] =
     ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "timer_list"];
 
-/// What is done for every worker, in its own PID and mount namespace.
-pub(crate) fn finish(plan: &Plan) -> io::Result<()> {
+/// Whether the largest process id is a property of the PID namespace (since Linux 6.14). Before, root would
+/// change the whole machine's.
+fn own_largest_pid() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|version| version >= (6, 14))
+}
+
+/// What is done for every worker, in its own PID and mount namespace. Returns whether the kernel enforces the
+/// cap on processes.
+pub(crate) fn finish(plan: &Plan) -> io::Result<bool> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, c"").doing("mount /proc")?;
-    if let Some(pids) = plan.caps.pids {
-        // Per namespace since Linux 6.14; 301 is the least the kernel takes. Elsewhere the watchdog counts.
-        let _ = fs::write("/proc/sys/kernel/pid_max", pids.max(301).to_string());
-    }
+    // 301 is the least the kernel takes.
+    let counted = plan.caps.pids.is_some_and(|pids| {
+        own_largest_pid() && fs::write("/proc/sys/kernel/pid_max", pids.max(301).to_string()).is_ok()
+    });
     for name in PROC_MASKS {
         let path = Path::new("/proc").join(name);
         if path.exists() {
@@ -166,5 +175,6 @@ pub(crate) fn finish(plan: &Plan) -> io::Result<()> {
     for path in &plan.pinned {
         pin(path)?;
     }
-    plan.frozen.iter().try_for_each(|path| freeze(path))
+    plan.frozen.iter().try_for_each(|path| freeze(path))?;
+    Ok(counted)
 }

@@ -207,11 +207,12 @@ impl Zygote<'_> {
         }
     }
 
-    fn watchdog(&self, group: Option<BorrowedFd<'_>>) -> Option<Watchdog> {
-        let caps = self.plan.caps;
-        // A control group does the same, and exactly.
-        let wanted = group.is_none() && (caps.memory.is_some() || caps.pids.is_some());
-        wanted.then_some(Watchdog { memory: caps.memory, pids: caps.pids })
+    /// For the caps that the kernel does not enforce: it does for memory in a control group, and for processes
+    /// when it counts them.
+    fn watchdog(&self, group: Option<BorrowedFd<'_>>, counted: bool) -> Option<Watchdog> {
+        let memory = self.plan.caps.memory.filter(|_| group.is_none());
+        let pids = self.plan.caps.pids.filter(|_| !counted);
+        (memory.is_some() || pids.is_some()).then_some(Watchdog { memory, pids })
     }
 
     fn join(group: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -235,7 +236,7 @@ impl Zygote<'_> {
         sys::close_inherited(&self.life.1);
         die_with_the_zygote()?;
         Self::join(group)?;
-        mounts::finish(self.plan)?;
+        let counted = mounts::finish(self.plan)?;
         if self.plan.network == Network::None {
             sys::loopback_up().doing("loopback")?;
         }
@@ -253,7 +254,7 @@ impl Zygote<'_> {
         let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         wire::send(&socket, &Report::Ready.encode(), &[own.as_fd()])?;
         let mut supervisor = Supervisor::new(socket, Signals::take()?, Reach::Everybody);
-        supervisor.watchdog = self.watchdog(group);
+        supervisor.watchdog = self.watchdog(group, counted);
         Ok(supervisor)
     }
 
@@ -308,7 +309,7 @@ impl Zygote<'_> {
         wire::send(&socket, &Report::Ready.encode(), &[])?;
         let mut supervisor = Supervisor::new(socket, Signals::take()?, reach);
         supervisor.ruleset = ruleset;
-        supervisor.watchdog = self.watchdog(group);
+        supervisor.watchdog = self.watchdog(group, false);
         Ok(supervisor)
     }
 }

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod behaviour;
+mod caps;
 mod escape;
 mod isolated;
 mod load;
 mod orphans;
 mod registry;
+mod work;

@@ -241,7 +241,7 @@ async fn when_the_server_is_killed() {
         for kind in KINDS {
             for by in [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP] {
                 // One signal is like the other for whoever only sees the server vanish.
-                if mode != Mode::Direct && by != Signal::KILL && kind != "setsid" {
+                if by != Signal::KILL && kind != "setsid" {
                     continue;
                 }
                 let nasty = Nasty::new(kind);
