@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
@@ -18,6 +18,10 @@ const MIN_ENCODED: usize = 6;
 /// Longer base64 forms are searched by their pieces, because tools wrap them over lines.
 const MAX_UNWRAPPED: usize = 48;
 const PIECE: usize = 24;
+/// The automaton looks for the beginnings of needles only: a small one is a fast one.
+const BEGINNING: usize = 8;
+/// Beyond this many needles the fastest kind of automaton would take too much memory.
+const MAX_FAST: usize = 4000;
 /// A line of a secret with several lines is a secret of its own from this length on.
 const MIN_LINE: usize = 16;
 
@@ -26,7 +30,7 @@ pub(crate) struct Exact {
     automaton: Option<AhoCorasick>,
     needles: Vec<Needle>,
     /// The values searched for, sorted: to tell whether the end of a chunk may begin one.
-    texts: Vec<String>,
+    texts: Vec<Box<str>>,
     longest: usize,
     unprotected: Vec<String>,
     plus_is_space: bool,
@@ -35,6 +39,7 @@ pub(crate) struct Exact {
 }
 
 struct Needle {
+    text: Box<str>,
     kind: usize,
     form: Form,
 }
@@ -65,17 +70,14 @@ impl Exact {
             plus_is_space |= value.contains(' ');
             forms.add_all(value, first_kind + index);
         }
-        let Forms { texts, needles, .. } = forms;
-        // Building fails only beyond two billion states: more text than any configuration can hold.
-        let automaton = (!texts.is_empty())
-            .then(|| AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts).ok())
-            .flatten();
-        let longest = texts.iter().map(String::len).max().unwrap_or(0);
-        let mut sorted = texts;
-        sorted.sort_unstable();
+        let needles = forms.needles;
+        let mut texts: Vec<Box<str>> = needles.iter().map(|needle| needle.text.clone()).collect();
+        texts.sort_unstable();
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
         let wraps = needles.iter().any(|needle| matches!(needle.form, Form::Piece { .. }));
-        let multiline = sorted.iter().any(|text| text.contains('\n'));
-        Self { automaton, needles, texts: sorted, longest, unprotected, plus_is_space, wraps, multiline }
+        let multiline = texts.iter().any(|text| text.contains('\n'));
+        let automaton = automaton(&needles);
+        Self { automaton, needles, texts, longest, unprotected, plus_is_space, wraps, multiline }
     }
 
     pub(crate) fn unprotected(&self) -> &[String] {
@@ -85,7 +87,7 @@ impl Exact {
     /// The replacement for a named secret; a name that would itself give a secret away is left out.
     pub(crate) fn marker(&self, name: &str) -> String {
         let marker = format!("[REDACTED:secret:{name}]");
-        let tells = self.automaton.as_ref().is_some_and(|automaton| automaton.is_match(&marker));
+        let tells = self.texts.iter().any(|text| marker.contains(&**text));
         if tells { "[REDACTED:secret]".to_owned() } else { marker }
     }
 
@@ -98,7 +100,7 @@ impl Exact {
         let Some(automaton) = &self.automaton else { return };
         for hit in automaton.find_overlapping_iter(text) {
             let needle = &self.needles[hit.pattern().as_usize()];
-            if let Some((start, end)) = needle.place(text.as_bytes(), hit.start(), hit.end()) {
+            if let Some((start, end)) = needle.place(text.as_bytes(), hit.start()) {
                 spans.push(Span { start, end, kind: needle.kind });
             }
         }
@@ -128,7 +130,7 @@ impl Exact {
     fn find_decoded(&self, automaton: &AhoCorasick, decoded: &Decoded, spans: &mut Vec<Span>) {
         for hit in automaton.find_overlapping_iter(&decoded.bytes) {
             let needle = &self.needles[hit.pattern().as_usize()];
-            if let Some((start, end)) = needle.place(&decoded.bytes, hit.start(), hit.end()) {
+            if let Some((start, end)) = needle.place(&decoded.bytes, hit.start()) {
                 let (start, end) = (decoded.origin[start], decoded.origin[end]);
                 spans.push(Span { start, end, kind: needle.kind });
             }
@@ -143,7 +145,7 @@ impl Exact {
         let from = text.len().saturating_sub(self.longest.saturating_sub(1));
         (from..text.len()).filter(|&at| text.is_char_boundary(at)).find(|&at| {
             let tail = &text[at..];
-            let next = self.texts.partition_point(|known| known.as_str() < tail);
+            let next = self.texts.partition_point(|known| &**known < tail);
             self.texts.get(next).is_some_and(|known| known.starts_with(tail))
         })
     }
@@ -154,9 +156,29 @@ impl Exact {
     }
 }
 
+/// Nothing when there is nothing to look for. Building fails only beyond two billion states: more text than
+/// any configuration can hold.
+fn automaton(needles: &[Needle]) -> Option<AhoCorasick> {
+    if needles.is_empty() {
+        return None;
+    }
+    let beginnings = needles.iter().map(|needle| {
+        let text = needle.text.as_bytes();
+        &text[..text.len().min(BEGINNING)]
+    });
+    let fast = (needles.len() <= MAX_FAST).then_some(AhoCorasickKind::DFA);
+    // Beginnings have letters that are common in any text: a search for rare bytes ahead would only be in the way.
+    let mut builder = AhoCorasick::builder();
+    builder.match_kind(MatchKind::Standard).kind(fast).prefilter(false).build(beginnings).ok()
+}
+
 impl Needle {
-    /// The place to redact for a hit, if it counts.
-    fn place(&self, text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+    /// The place to redact when the needle's beginning stands at `start`, if the rest follows and it counts.
+    fn place(&self, text: &[u8], start: usize) -> Option<(usize, usize)> {
+        if !text[start..].starts_with(self.text.as_bytes()) {
+            return None;
+        }
+        let end = start + self.text.len();
         match &self.form {
             Form::Anywhere => Some((start, end)),
             Form::Alone => {
@@ -247,7 +269,6 @@ fn line_resume(text: &[u8], first: usize) -> usize {
 
 #[derive(Default)]
 struct Forms {
-    texts: Vec<String>,
     needles: Vec<Needle>,
     seen: HashSet<String>,
 }
@@ -255,8 +276,7 @@ struct Forms {
 impl Forms {
     fn add(&mut self, text: String, kind: usize, form: Form) {
         if self.seen.insert(text.clone()) {
-            self.texts.push(text);
-            self.needles.push(Needle { kind, form });
+            self.needles.push(Needle { text: text.into(), kind, form });
         }
     }
 

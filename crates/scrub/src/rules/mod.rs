@@ -7,7 +7,7 @@ mod table;
 
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex::Regex;
 
 use crate::span::Span;
@@ -100,7 +100,8 @@ impl RuleSet {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
             .ascii_case_insensitive(true)
-            .kind(Some(aho_corasick::AhoCorasickKind::DFA))
+            .kind(Some(AhoCorasickKind::DFA))
+            .prefilter(false)
             .build(&words)
             .ok();
         let compiled = rules().iter().map(|_| OnceLock::new()).collect();
