@@ -51,6 +51,7 @@
 //! ```
 
 mod capture;
+mod carried;
 mod cgroup;
 pub mod direct;
 mod env;

@@ -84,12 +84,15 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry that knows the modes which need nothing but this machine: `direct` and `isolated`.
+    /// A registry that knows the modes this crate ships.
     #[must_use]
-    pub fn with_local_modes() -> Self {
+    pub fn with_shipped_modes() -> Self {
         let modes = [
             (crate::direct::MODE, crate::direct::factory()),
             (crate::isolated::MODE, crate::isolated::factory_for_current_directory()),
+            ("docker_exec", crate::carried::exec_factory()),
+            ("docker_run", crate::carried::run_factory()),
+            ("kubectl_exec", crate::carried::kubectl_factory()),
         ];
         Self { factories: RwLock::new(modes.map(|(mode, factory)| (mode.to_owned(), factory)).into()) }
     }
@@ -141,9 +144,9 @@ impl Registry {
     }
 }
 
-static GLOBAL: LazyLock<Registry> = LazyLock::new(Registry::with_local_modes);
+static GLOBAL: LazyLock<Registry> = LazyLock::new(Registry::with_shipped_modes);
 
-/// The process-wide registry. It knows the modes of [`Registry::with_local_modes`] from the start.
+/// The process-wide registry. It knows the modes of [`Registry::with_shipped_modes`] from the start.
 #[must_use]
 pub fn global_registry() -> &'static Registry {
     &GLOBAL

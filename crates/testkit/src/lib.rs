@@ -16,6 +16,7 @@
 
 mod client;
 pub mod clients;
+pub mod engines;
 pub mod http;
 mod process;
 mod redact;

@@ -105,8 +105,19 @@ pub const BUNDLES: &[Bundle] = &[
     Bundle {
         name: "system",
         purpose: "programs of the operating system that tests compare with or run under",
-        source: Source::System { packages: &["bubblewrap", "git", "graphviz", "ripgrep", "tmux"] },
-        programs: &["bwrap", "git", "dot", "rg", "tmux"],
+        source: Source::System {
+            packages: &[
+                "bubblewrap",
+                "busybox-static",
+                "docker.io",
+                "git",
+                "graphviz",
+                "iptables",
+                "ripgrep",
+                "tmux",
+            ],
+        },
+        programs: &["bwrap", "busybox", "dockerd", "git", "dot", "rg", "tmux"],
     },
     Bundle {
         name: "rust",

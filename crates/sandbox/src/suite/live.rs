@@ -88,8 +88,10 @@ async fn conversation(subject: &Subject) {
 }
 
 async fn terminal(subject: &Subject) {
-    let script =
-        "test -t 0 && test -t 1 && test -t 2 && stty size; read line; echo got $line; stty size; exit 6";
+    // A far side hears of the new size a little after the near side.
+    let script = r#"test -t 0 && test -t 1 && test -t 2 && stty size; read line; echo got $line
+        i=0; while [ "$(stty size)" != "40 120" ] && [ $i -lt 400 ]; do i=$((i+1)); sleep 0.05; done
+        stty size; exit 6"#;
     let mut process = subject.start(script, Stdio::Terminal { cols: 91, rows: 33 }).await;
     until(&mut process.stdout, "33 91").await;
     process.control.resize(120, 40);

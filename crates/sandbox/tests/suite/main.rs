@@ -4,6 +4,7 @@
 
 mod behaviour;
 mod caps;
+mod docker;
 mod escape;
 mod isolated;
 mod load;

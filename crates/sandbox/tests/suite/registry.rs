@@ -21,7 +21,7 @@ async fn direct_is_known_from_the_start_and_takes_no_keys() {
 
 #[test]
 fn names_are_checked() {
-    let registry = Registry::with_local_modes();
+    let registry = Registry::with_shipped_modes();
     assert_eq!(registry.register("", direct::factory()), Err(RegistryError::EmptyMode));
     assert_eq!(registry.replace("", direct::factory()), Err(RegistryError::EmptyMode));
     assert_eq!(

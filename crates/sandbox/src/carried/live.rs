@@ -1,0 +1,110 @@
+//! A live process at the far side, whose handle ends it there too.
+
+use crate::{Control, Outcome, Process, Request, Sandbox as _, direct::Direct};
+use futures_util::future::BoxFuture;
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// A command that ends what a call left at the far side; it runs when this is dropped still armed.
+pub(super) struct Sweep(Option<(Request, Direct)>);
+
+impl Sweep {
+    pub(super) fn new(name: &str, request: Request) -> Self {
+        Self(Some((request, Direct::new(name))))
+    }
+
+    /// There is nothing left to end.
+    pub(super) fn disarm(mut self) {
+        self.0 = None;
+    }
+
+    /// Runs it now; the receiver's channel closes when it is done.
+    fn begin(mut self) -> Option<watch::Receiver<()>> {
+        let (request, client) = self.0.take()?;
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        let (done, receiver) = watch::channel(());
+        runtime.spawn(async move {
+            client.spawn(request).await;
+            drop(done);
+        });
+        Some(receiver)
+    }
+}
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            Self(self.0.take()).begin();
+        }
+    }
+}
+
+enum Far {
+    Armed(Sweep),
+    Sweeping(watch::Receiver<()>),
+    Clean,
+}
+
+/// The client's own handle, and what ends the far side.
+pub(super) struct Carry {
+    inner: Box<dyn Control>,
+    far: Mutex<Far>,
+}
+
+impl Carry {
+    pub(super) fn wrap(inner: Process, sweep: Sweep) -> Process {
+        let control = Box::new(Self { inner: inner.control, far: Mutex::new(Far::Armed(sweep)) });
+        Process { control, ..inner }
+    }
+
+    /// Ends the far side unless that is done or under way.
+    fn sweep(&self) -> Option<watch::Receiver<()>> {
+        let mut far = self.far.lock().unwrap_or_else(PoisonError::into_inner);
+        *far = match std::mem::replace(&mut *far, Far::Clean) {
+            Far::Armed(sweep) => sweep.begin().map_or(Far::Clean, Far::Sweeping),
+            other => other,
+        };
+        match &*far {
+            Far::Sweeping(receiver) => Some(receiver.clone()),
+            _ => None,
+        }
+    }
+
+    /// The script at the far side has itself ended what was left.
+    fn disarm(&self) {
+        let mut far = self.far.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Far::Armed(sweep) = std::mem::replace(&mut *far, Far::Clean) {
+            sweep.disarm();
+        }
+    }
+}
+
+impl Control for Carry {
+    fn wait(&self) -> BoxFuture<'_, Outcome> {
+        Box::pin(async {
+            let outcome = self.inner.wait().await;
+            if let Outcome::Exited(code) = outcome {
+                self.disarm();
+                return super::from_code(code);
+            }
+            if let Some(mut sweeping) = self.sweep() {
+                // Closed means done.
+                let _ = sweeping.changed().await;
+            }
+            outcome
+        })
+    }
+
+    fn kill(&self) {
+        self.sweep();
+        self.inner.kill();
+    }
+
+    fn resize(&self, cols: u16, rows: u16) {
+        self.inner.resize(cols, rows);
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.inner.notes()
+    }
+}

@@ -1,0 +1,186 @@
+//! Containers, with a real engine.
+
+use sandbox::{
+    EnvEntry, Outcome, Request, Sandbox, StartRequest, Stdio, global_registry,
+    suite::{self, Case, Subject},
+};
+use serde_json::{Map, Value, json};
+use std::{sync::Arc, time::Duration};
+use testkit::engines::{Container, docker};
+use tokio::io::AsyncReadExt as _;
+use tokio_util::sync::CancellationToken;
+
+fn build(mode: &str, config: Value) -> Arc<dyn Sandbox> {
+    let Value::Object(mut config) = config else { panic!("an object") };
+    config.insert("docker_path".into(), json!(docker().client));
+    global_registry().lookup(mode).unwrap().build("box", &config).unwrap()
+}
+
+fn exec(container: &Container<'_>) -> Arc<dyn Sandbox> {
+    build("docker_exec", json!({"container": container.id, "workdir": "/tmp"}))
+}
+
+fn run() -> Arc<dyn Sandbox> {
+    build("docker_run", json!({"image": docker().image, "network": "none", "workdir": "/tmp"}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_exec_passes_the_suite() {
+    let container = docker().container();
+    suite::run(Subject::new(exec(&container), "/tmp").signals_as_codes()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_run_passes_the_suite_of_collected_calls() {
+    fresh_containers_pass(|case| !case.streaming).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_run_passes_the_suite_of_live_processes() {
+    fresh_containers_pass(|case| case.streaming).await;
+}
+
+async fn fresh_containers_pass(chosen: impl Fn(&Case) -> bool) {
+    let shared = tempfile::tempdir().unwrap();
+    let mount = format!("{}:/shared", shared.path().display());
+    let config = json!({"image": docker().image, "network": "none", "mounts": [mount]});
+    let subject = Subject::new(build("docker_run", config), "/shared").signals_as_codes();
+    for case in suite::cases().iter().filter(|case| chosen(case)) {
+        case.run(&subject).await;
+    }
+}
+
+fn sh(script: &str) -> Request {
+    Request { timeout: Duration::from_secs(30), ..Request::new("sh").args(["-c", script]) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_codes_and_folders_come_back_apart() {
+    let container = docker().container();
+    for sandbox in [exec(&container), run()] {
+        let mut request = sh("cat; echo \"$GREETING $HOME_TOWN\" >&2; pwd; exit 7");
+        request.stdin = b"in\xff\n".to_vec();
+        request.env = vec![EnvEntry::parse("GREETING=hello 'you'"), EnvEntry::parse("HOME_TOWN=a=b")];
+        let response = sandbox.spawn(request).await;
+        assert_eq!(response.outcome, Outcome::Exited(7));
+        assert_eq!(response.stdout, b"in\xff\n/tmp\n");
+        assert_eq!(String::from_utf8_lossy(&response.stderr), "hello 'you' a=b\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_megabytes_go_in_and_come_out() {
+    let container = docker().container();
+    let bytes: Vec<u8> = (0..50u32 << 20).map(|n| (n ^ n >> 8) as u8).collect();
+    let request = Request { stdin: bytes.clone(), timeout: Duration::from_secs(50), ..Request::new("cat") };
+    let response = exec(&container).spawn(request).await;
+    assert_eq!(response.outcome, Outcome::Exited(0));
+    assert!(response.stdout == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_of_the_transport_are_not_failures_of_the_program() {
+    let gone = build("docker_exec", json!({"container": "no-such-container"}));
+    let missing = Request::new("no-such-command");
+    let Outcome::Transport { why } = gone.spawn(sh("true")).await.outcome else { panic!("transport") };
+    assert!(why.contains("no-such-container"), "{why}");
+    let no_image = build("docker_run", json!({"image": "no-such-image:0"}));
+    let Outcome::Transport { why } = no_image.spawn(sh("true")).await.outcome else { panic!("transport") };
+    assert!(why.contains("no-such-image"), "{why}");
+    let container = docker().container();
+    for sandbox in [exec(&container), run()] {
+        let outcome = sandbox.spawn(missing.clone()).await.outcome;
+        assert_eq!(outcome, Outcome::NotFound { command: "no-such-command".into() });
+        assert_eq!(sandbox.spawn(sh("exit 125")).await.outcome, Outcome::Exited(125));
+        assert_eq!(sandbox.spawn(sh("exit 127")).await.outcome, Outcome::Exited(127));
+    }
+    let outcome = exec(&container).spawn(sh("kill -SEGV $$")).await.outcome;
+    assert_eq!(outcome, Outcome::Signaled(11));
+    let no_folder = Request { cwd: Some("/no/such/folder".into()), ..sh("true") };
+    assert!(matches!(exec(&container).spawn(no_folder).await.outcome, Outcome::Refused { .. }));
+}
+
+/// Detached in the ways that programs detach; each says that it lives.
+const NASTY: &str = "(setsid sleep 7001 &) ; nohup sleep 7002 >/dev/null 2>&1 & \
+    sh -c 'trap \"\" TERM HUP INT; sleep 7003' & sleep 7004";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_or_a_cancel_leaves_nothing() {
+    let container = docker().container();
+    let sandbox = exec(&container);
+    let timed = Request { timeout: Duration::from_secs(2), ..sh(NASTY) };
+    assert_eq!(sandbox.spawn(timed).await.outcome, Outcome::TimedOut);
+    assert_no_sleepers(&container);
+    let cancel = CancellationToken::new();
+    let cancelled = Request { cancel: cancel.clone(), ..sh(NASTY) };
+    let spawn = sandbox.spawn(cancelled);
+    let stop = async {
+        wait_for(|| container.processes().contains("sleep 7004"));
+        cancel.cancel();
+    };
+    assert_eq!(tokio::join!(spawn, stop).0.outcome, Outcome::Cancelled);
+    assert_no_sleepers(&container);
+    // What a program leaves behind when it ends by itself goes with it.
+    assert_eq!(sandbox.spawn(sh("(setsid sleep 7001 &); exit 3")).await.outcome, Outcome::Exited(3));
+    assert_no_sleepers(&container);
+
+    let fresh = run();
+    let timed = Request { timeout: Duration::from_secs(2), ..sh(NASTY) };
+    assert_eq!(fresh.spawn(timed).await.outcome, Outcome::TimedOut);
+    wait_for(|| containers_left().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn live_processes_stream_and_end_with_their_handle() {
+    let container = docker().container();
+    let sandbox = exec(&container);
+    for stdio in [Stdio::Separate, Stdio::Merged, Stdio::Terminal { cols: 80, rows: 24 }] {
+        let request = StartRequest {
+            command: "sh".into(),
+            args: vec!["-c".into(), "echo started; sleep 7005".into()],
+            stdio,
+            ..StartRequest::default()
+        };
+        let mut process = sandbox.streaming().unwrap().start(request).await.unwrap();
+        let mut buffer = [0; 64];
+        let got = process.stdout.read(&mut buffer).await.unwrap();
+        assert!(String::from_utf8_lossy(&buffer[..got]).contains("started"));
+        assert!(container.processes().contains("sleep 7005"));
+        drop(process);
+        wait_for(|| !container.processes().contains("sleep 7005"));
+    }
+    sandbox.closer().unwrap().close().await.unwrap();
+}
+
+#[test]
+fn unknown_and_missing_keys_are_named() {
+    let lookup = |mode: &str, config: Map<String, Value>| {
+        global_registry().lookup(mode).unwrap().build("x", &config).err().unwrap().to_string()
+    };
+    let key = |name: &str| Map::from_iter([(name.to_owned(), json!("v"))]);
+    assert_eq!(
+        lookup("docker_exec", key("contaner")),
+        "unknown key \"contaner\"; known: container, docker_path, extra_args, user, workdir"
+    );
+    assert_eq!(lookup("docker_run", key("network")), "missing key \"image\"");
+    assert_eq!(lookup("kubectl_exec", key("namespace")), "missing key \"pod\"");
+}
+
+fn assert_no_sleepers(container: &Container<'_>) {
+    let processes = container.processes();
+    assert!(!processes.contains("sleep 70"), "{processes}");
+}
+
+fn containers_left() -> String {
+    docker().run(&["ps", "-aq", "--filter", "label=codegen-sandbox.call"])
+}
+
+fn wait_for(condition: impl Fn() -> bool) {
+    for _ in 0..400 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it never happened");
+}
