@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// A command that ends what a call left at the far side; it runs when this is dropped still armed.
-pub(super) struct Sweep(Option<(Request, Direct)>);
+pub(super) struct Sweep(Option<Box<(Request, Direct)>>);
 
 impl Sweep {
     pub(super) fn new(name: &str, request: Request) -> Self {
-        Self(Some((request, Direct::new(name))))
+        Self(Some(Box::new((request, Direct::new(name)))))
     }
 
     /// There is nothing left to end.
@@ -20,7 +20,7 @@ impl Sweep {
 
     /// Runs it now; the receiver's channel closes when it is done.
     fn begin(mut self) -> Option<watch::Receiver<()>> {
-        let (request, client) = self.0.take()?;
+        let (request, client) = *self.0.take()?;
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (done, receiver) = watch::channel(());
         runtime.spawn(async move {
