@@ -18,6 +18,7 @@ mod session;
 mod shell;
 mod tool;
 mod toolset;
+mod verify;
 
 pub use call::Call;
 pub use error::ToolError;

@@ -1,6 +1,6 @@
 //! One client's standing with the server.
 
-use crate::{Host, Notice, Notices, jobs::Jobs, shell::Shells};
+use crate::{Host, Notice, Notices, jobs::Jobs, shell::Shells, verify::Memory};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,7 @@ pub struct Session {
     pub(crate) jobs: Jobs,
     pub(crate) shells: Shells,
     pub(crate) notices: Notices,
+    pub(crate) verified: Memory,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -38,6 +39,7 @@ impl Session {
             jobs: Jobs::default(),
             shells: Shells::default(),
             notices: Notices::default(),
+            verified: Memory::default(),
             cancel,
             host,
         }

@@ -4,6 +4,7 @@ use crate::{
     ToolError,
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     tool::{AnyTool, Class, Spec, Tool},
+    verify::{LastTestFailures, RunFailingTests, RunFormat, RunLint, RunScript, RunTests, RunTypecheck},
 };
 use config::Settings;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,13 @@ impl Catalog {
             .with(KillShell)
             .with(WatchProcess)
             .with(WatchProcessEvents)
+            .with(RunTests)
+            .with(LastTestFailures)
+            .with(RunFailingTests)
+            .with(RunLint)
+            .with(RunTypecheck)
+            .with(RunFormat)
+            .with(RunScript)
     }
 
     /// One more.

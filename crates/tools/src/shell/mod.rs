@@ -20,6 +20,7 @@ pub(crate) use bash::Bash;
 pub(crate) use bash_output::BashOutput;
 pub(crate) use denylist::Denylist;
 pub(crate) use kill_shell::KillShell;
+pub(crate) use pump::{Ending, From, Sink, pump};
 pub(crate) use watch_process::{WatchProcess, WatchProcessEvents};
 
 use crate::{Call, ToolError};

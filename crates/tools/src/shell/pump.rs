@@ -14,21 +14,21 @@ const CHUNK: usize = 64 * 1024;
 
 /// Which stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
+pub(crate) enum From {
     Stdout,
     Stderr,
 }
 
 /// Takes what a process prints.
-pub(super) trait Sink: Send {
+pub(crate) trait Sink: Send {
     fn take(&mut self, from: From, bytes: &[u8]) -> impl Future<Output = ()> + Send;
 }
 
 /// How a process ended.
-pub(super) struct Ending {
+pub(crate) struct Ending {
     /// [`Outcome::TimedOut`] and [`Outcome::Cancelled`] when it was us.
-    pub(super) outcome: Outcome,
-    pub(super) notes: Vec<String>,
+    pub(crate) outcome: Outcome,
+    pub(crate) notes: Vec<String>,
 }
 
 type Pipe = Box<dyn AsyncRead + Send + Unpin>;
@@ -65,7 +65,7 @@ impl Reader {
 
 /// Reads `process` to its end and feeds `sink`. Ends it when `kill` fires or `limit` has passed. When the
 /// future returns, every descendant is gone; when it is dropped, they are on their way.
-pub(super) async fn pump(
+pub(crate) async fn pump(
     process: Process,
     limit: Option<Duration>,
     kill: &CancellationToken,

@@ -8,4 +8,5 @@ mod pipeline;
 mod probes;
 mod shell;
 mod support;
+mod verify;
 mod watch;

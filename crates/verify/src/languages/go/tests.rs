@@ -295,7 +295,8 @@ impl Reader {
     /// Exit codes and results must agree; where they do not, say what go said.
     fn explain_silence(&self, code: i32, run: &mut TestRun) {
         let said: Vec<String> = self.stderr_text.lines();
-        if code != 0 && run.failures.is_empty() && run.problems.is_empty() {
+        let empty = said.iter().any(|line| line == "no packages to test");
+        if code != 0 && run.failures.is_empty() && run.problems.is_empty() && !empty {
             if self.events == 0 && said.is_empty() {
                 run.unread = Some(format!(
                     "go test exited with {code} and wrote no test events: {}",

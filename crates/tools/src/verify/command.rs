@@ -1,0 +1,208 @@
+//! Carries a plan out in the sandbox.
+
+use super::project::Project;
+use crate::{
+    Call, ToolError,
+    shell::{Ending, From, Sink, pump},
+};
+use ::verify::{Captured, Detector, End, Facts as _, Plan, Stream};
+use sandbox::{EnvEntry, Outcome, Request, StartRequest, Stdio};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Bytes of each stream that are kept for readers that want all of it.
+const CAPTURED: usize = 64 << 20;
+/// How long making and reading files in the scratch folder may take.
+const SCRATCH: Duration = Duration::from_secs(20);
+
+/// How a command ended.
+pub(super) struct Ended {
+    pub(super) end: End,
+    pub(super) code: i32,
+    pub(super) notes: Vec<String>,
+}
+
+/// Why a command was not started.
+pub(super) enum NotStarted {
+    /// A program is missing: its name.
+    Missing(String),
+    /// Anything else.
+    Other(ToolError),
+}
+
+/// Takes what a command prints, as it comes.
+pub(super) type Take<'a> = dyn FnMut(Stream, &[u8]) + Send + 'a;
+
+struct Feed<'a, 'b> {
+    take: &'a mut Take<'b>,
+}
+
+impl Sink for Feed<'_, '_> {
+    async fn take(&mut self, from: From, bytes: &[u8]) {
+        let stream = match from {
+            From::Stdout => Stream::Stdout,
+            From::Stderr => Stream::Stderr,
+        };
+        (self.take)(stream, bytes);
+    }
+}
+
+/// Runs a plan and feeds everything it leaves behind to `take`, its report last.
+pub(super) async fn run(
+    call: &Call,
+    project: &Project,
+    plan: &Plan,
+    limit: Duration,
+    take: &mut Take<'_>,
+) -> Result<Ended, NotStarted> {
+    prepare(call, project, plan).await?;
+    let request = StartRequest {
+        command: plan.program.clone(),
+        args: plan.args.clone(),
+        env: environment(plan),
+        cwd: Some(project.root().join(&plan.cwd)),
+        stdio: if plan.merged { Stdio::Merged } else { Stdio::Separate },
+    };
+    let streaming = call.host().sandbox.streaming().ok_or_else(|| {
+        let name = call.host().sandbox.name();
+        NotStarted::Other(ToolError::caller(format!("the sandbox \"{name}\" cannot stream output")))
+    })?;
+    let process = streaming.start(request).await.map_err(|outcome| not_started(&outcome))?;
+    let never = CancellationToken::new();
+    let mut feed = Feed { take };
+    let Ending { outcome, notes } = pump(process, Some(limit), &never, &mut feed).await;
+    if let Some(report) = report(call, project, plan).await {
+        (feed.take)(Stream::Report, &report);
+    }
+    Ok(Ended { end: end(&outcome), code: outcome.shell_code(), notes })
+}
+
+/// Runs a plan and keeps everything it leaves behind.
+pub(super) async fn capture(
+    call: &Call,
+    project: &Project,
+    plan: &Plan,
+    limit: Duration,
+) -> Result<(Captured, Ended), NotStarted> {
+    let (mut stdout, mut stderr, mut report) = (Vec::new(), Vec::new(), None);
+    let mut take = |stream: Stream, bytes: &[u8]| {
+        let into = match stream {
+            Stream::Stdout => &mut stdout,
+            Stream::Stderr => &mut stderr,
+            Stream::Report => report.get_or_insert_default(),
+        };
+        let room = CAPTURED.saturating_sub(into.len());
+        into.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    };
+    let ended = run(call, project, plan, limit, &mut take).await?;
+    Ok((Captured { stdout, stderr, report, end: ended.end.clone() }, ended))
+}
+
+/// Pipes a plan's text through a command such as a formatter.
+pub(super) async fn filter(
+    call: &Call,
+    project: &Project,
+    plan: Plan,
+    limit: Duration,
+) -> Result<Captured, NotStarted> {
+    let request = Request {
+        command: plan.program.clone(),
+        args: plan.args.clone(),
+        env: environment(&plan),
+        stdin: plan.stdin.unwrap_or_default(),
+        timeout: limit,
+        cwd: Some(project.root().join(&plan.cwd)),
+        cancel: call.cancel.clone(),
+        capture_limit: None,
+    };
+    let response = call.host().sandbox.spawn(request).await;
+    match response.outcome {
+        Outcome::NotFound { .. } | Outcome::Refused { .. } | Outcome::Transport { .. } => {
+            Err(not_started(&response.outcome))
+        }
+        outcome => Ok(Captured {
+            stdout: response.stdout,
+            stderr: response.stderr,
+            report: None,
+            end: end(&outcome),
+        }),
+    }
+}
+
+fn environment(plan: &Plan) -> Vec<EnvEntry> {
+    let quiet = [("TERM", "dumb"), ("GIT_TERMINAL_PROMPT", "0"), ("NO_COLOR", "1")];
+    quiet
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .chain(plan.env.iter().cloned())
+        .map(|(name, value)| EnvEntry::Set(name, value))
+        .collect()
+}
+
+fn end(outcome: &Outcome) -> End {
+    match outcome {
+        Outcome::Exited(code) => End::Exited(*code),
+        Outcome::Signaled(signal) => End::Signaled(*signal),
+        Outcome::TimedOut => End::TimedOut,
+        Outcome::OutOfMemory { .. } => End::OutOfMemory,
+        _ => End::Cancelled,
+    }
+}
+
+fn not_started(outcome: &Outcome) -> NotStarted {
+    match outcome {
+        Outcome::NotFound { command } => NotStarted::Missing(command.clone()),
+        other => NotStarted::Other(ToolError::caller(other.to_string())),
+    }
+}
+
+/// What to say when a program is missing.
+pub(super) fn missing(tool: &str, detector: &dyn Detector, project: &Project, binary: &str) -> ToolError {
+    let name = binary.rsplit('/').next().unwrap_or(binary);
+    let message = match tool {
+        "run_lint" => format!("linter not installed: {name}"),
+        tool => format!("{tool}: {name}: not found on PATH"),
+    };
+    let get =
+        detector.binaries(project).into_iter().find(|needed| needed.binary == name).map(|needed| needed.get);
+    match get {
+        Some(get) => ToolError::with_hint(message, format!("get it: {get}")),
+        None => ToolError::caller(message),
+    }
+}
+
+/// Makes the private folder of a plan that injects files or wants a report, in the place where commands run.
+async fn prepare(call: &Call, project: &Project, plan: &Plan) -> Result<(), NotStarted> {
+    if plan.inject.is_empty() && plan.report.is_none() {
+        return Ok(());
+    }
+    // Ours alone, whoever else writes to the same /tmp; and no report of an earlier run.
+    let script = "umask 077; mkdir \"$0\" 2>/dev/null || { [ -O \"$0\" ] && [ ! -L \"$0\" ]; } || exit 1; \
+                  cd \"$0\" && rm -f -- \"$1\" && shift && \
+                  while [ $# -gt 0 ]; do printf %s \"$2\" > \"$1\" || exit 1; shift 2; done";
+    let mut args = vec![plan.report.clone().unwrap_or_else(|| ".none".to_owned())];
+    for injected in &plan.inject {
+        args.extend([injected.name.clone(), injected.content.to_string()]);
+    }
+    project.scratch_is_made();
+    let response = shell(call, project, script, args).await;
+    if response.outcome.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&response.stderr).trim().to_owned();
+    let why = if why.is_empty() { response.outcome.to_string() } else { why };
+    Err(NotStarted::Other(ToolError::caller(format!("no scratch folder in the sandbox: {why}"))))
+}
+
+async fn report(call: &Call, project: &Project, plan: &Plan) -> Option<Vec<u8>> {
+    let name = plan.report.clone()?;
+    let response = shell(call, project, "cd \"$0\" && cat -- \"$1\"", vec![name]).await;
+    response.outcome.success().then_some(response.stdout)
+}
+
+async fn shell(call: &Call, project: &Project, script: &str, args: Vec<String>) -> sandbox::Response {
+    let folder = project.scratch().to_string_lossy().into_owned();
+    let mut request = Request::new("sh").args(["-c", script, &folder]).args(args);
+    request.timeout = SCRATCH;
+    call.host().sandbox.spawn(request).await
+}

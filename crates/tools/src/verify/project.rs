@@ -1,0 +1,171 @@
+//! A folder of the workspace as a detector sees it.
+
+use crate::{Call, Host, ToolError};
+use ::verify::{Detector, Facts, Languages};
+use sandbox::Request;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use workspace::{ContainedPath, Kind, Workspace};
+
+/// Text files larger than this are no configuration.
+const READABLE: u64 = 4 << 20;
+/// Names of a folder that are looked at.
+const LISTED: usize = 10_000;
+/// How long a look into the sandbox may take.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// A project folder. Answers block: they are for threads that may.
+pub(super) struct Project {
+    host: Arc<Host>,
+    workspace: Arc<Workspace>,
+    /// Relative to the workspace's root; empty for the root itself.
+    pub(super) folder: String,
+    root: PathBuf,
+    scratch: PathBuf,
+    runtime: tokio::runtime::Handle,
+    found: Mutex<BTreeMap<String, Option<PathBuf>>>,
+    environment: Mutex<Option<BTreeMap<String, String>>>,
+    scratch_made: AtomicBool,
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        if !self.scratch_made.load(Ordering::Relaxed) {
+            return;
+        }
+        let (host, folder) = (Arc::clone(&self.host), self.scratch.to_string_lossy().into_owned());
+        let remove = async move {
+            let mut request = Request::new("rm").args(["-rf", "--", &folder]);
+            request.timeout = LOOK;
+            host.sandbox.spawn(request).await;
+        };
+        self.host.background.spawn_on(remove, &self.runtime);
+    }
+}
+
+impl Project {
+    /// The project at `path`, or at the workspace's root.
+    pub(super) fn open(call: &Call, tool: &str, path: Option<&str>) -> Result<Arc<Self>, ToolError> {
+        let folder = match path.map(str::trim).filter(|path| !path.is_empty() && *path != ".") {
+            None => String::new(),
+            Some(path) => folder(&call.workspace, tool, path)?,
+        };
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Self {
+            host: Arc::clone(call.host()),
+            workspace: Arc::clone(&call.workspace),
+            root: call.workspace.root().join(&folder),
+            folder,
+            // Made where the commands run, and only when a plan needs it.
+            scratch: format!("/tmp/codegen-sandbox-{}-{number}", std::process::id()).into(),
+            runtime: tokio::runtime::Handle::current(),
+            found: Mutex::default(),
+            environment: Mutex::default(),
+            scratch_made: AtomicBool::new(false),
+        }))
+    }
+
+    /// The detectors that the `language` argument means.
+    pub(super) fn select(&self, language: Option<&str>) -> Result<Vec<&'static dyn Detector>, ToolError> {
+        let languages = Languages::shipped();
+        languages.select(self, language).map_err(|error| ToolError::caller(error.to_string()))
+    }
+
+    /// A file of the project as the agent knows it: relative to the workspace.
+    pub(super) fn shown(&self, file: &str) -> String {
+        if self.folder.is_empty() || file.starts_with('/') {
+            let root = self.workspace.root();
+            let inside = Path::new(file).strip_prefix(root).ok();
+            return inside.map_or_else(|| file.to_owned(), |inside| inside.to_string_lossy().into_owned());
+        }
+        format!("{}/{file}", self.folder)
+    }
+
+    /// The scratch folder exists from now on, and goes with the project.
+    pub(super) fn scratch_is_made(&self) {
+        self.scratch_made.store(true, Ordering::Relaxed);
+    }
+
+    /// A file of the project in the workspace.
+    pub(super) fn resolve(&self, file: &str) -> Option<ContainedPath> {
+        let path = Path::new(&self.folder).join(file);
+        let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
+        self.workspace.resolve(path).ok()
+    }
+
+    /// Where a program is, as the place where commands run sees it.
+    fn look_up(&self, binary: &str) -> Option<PathBuf> {
+        let mut request = Request::new("sh").args(["-c", "command -v -- \"$0\"", binary]);
+        request.timeout = LOOK;
+        request.cwd = Some(self.root.clone());
+        let response = self.runtime.block_on(self.host.sandbox.spawn(request));
+        let line = String::from_utf8_lossy(&response.stdout).trim().to_owned();
+        (response.outcome.success() && line.starts_with('/')).then(|| line.into())
+    }
+
+    fn look_around(&self) -> BTreeMap<String, String> {
+        let mut request = Request::new("env").args(["-0"]);
+        request.timeout = LOOK;
+        let response = self.runtime.block_on(self.host.sandbox.spawn(request));
+        let text = String::from_utf8_lossy(&response.stdout).into_owned();
+        text.split('\0')
+            .filter_map(|entry| entry.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+}
+
+fn folder(workspace: &Workspace, tool: &str, path: &str) -> Result<String, ToolError> {
+    let contained = workspace.resolve(path).map_err(|error| ToolError::caller(format!("{tool}: {error}")))?;
+    match workspace.kind(&contained) {
+        Some(Kind::Folder) => Ok(contained.relative().to_string_lossy().into_owned()),
+        Some(_) => Err(ToolError::caller(format!("{tool}: `path` must be a folder, {path} is a file"))),
+        None => Err(ToolError::caller(format!("{tool}: no such folder: {path}"))),
+    }
+}
+
+impl Facts for Project {
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    fn exists(&self, relative: &str) -> bool {
+        self.resolve(relative).is_some_and(|path| self.workspace.kind(&path).is_some())
+    }
+
+    fn read(&self, relative: &str) -> Option<String> {
+        let bytes = self.workspace.read_bytes(&self.resolve(relative)?, READABLE).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+
+    fn list(&self, relative: &str) -> Vec<String> {
+        self.resolve(relative).map(|path| self.workspace.names(&path, LISTED)).unwrap_or_default()
+    }
+
+    fn which(&self, binary: &str) -> Option<PathBuf> {
+        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(binary).cloned();
+        known.unwrap_or_else(|| {
+            let found = self.look_up(binary);
+            let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(binary.to_owned(), found.clone());
+            found
+        })
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        let mut environment = self.environment.lock().unwrap_or_else(PoisonError::into_inner);
+        environment.get_or_insert_with(|| self.look_around()).get(name).cloned()
+    }
+}

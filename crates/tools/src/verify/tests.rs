@@ -1,0 +1,176 @@
+//! Runs the tests of one language to the end, with whatever further commands the outcome asks for.
+
+use super::{
+    command::{self, NotStarted},
+    project::Project,
+};
+use crate::{Call, ProgressUpdate, ToolError};
+use ::verify::{Detector, End, FailureKind, Plan, Stream, TestAsk, TestReader, TestRun};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What a further command may take when the time is already up.
+const EXTRA: Duration = Duration::from_secs(15);
+
+/// One language's tests.
+pub(super) struct Tests {
+    pub(super) run: TestRun,
+    pub(super) exit: i32,
+    pub(super) took: Duration,
+    pub(super) notes: Vec<String>,
+}
+
+/// Plans, with the programs they need checked.
+pub(super) async fn plan(
+    call: &Call,
+    tool: &'static str,
+    project: &Arc<Project>,
+    detector: &'static dyn Detector,
+    ask: TestAsk,
+) -> Result<Vec<Plan>, ToolError> {
+    let project = Arc::clone(project);
+    call.blocking(move |_| {
+        let plans =
+            detector.test_cmd(&*project, &ask).map_err(|error| ToolError::caller(error.to_string()))?;
+        for need in plans.iter().flat_map(|plan| &plan.needs) {
+            if ::verify::Facts::which(&*project, need).is_none() {
+                return Err(command::missing(tool, detector, &project, need));
+            }
+        }
+        Ok(plans)
+    })
+    .await
+}
+
+/// Runs everything planned.
+pub(super) async fn run(
+    call: &Call,
+    tool: &'static str,
+    project: &Arc<Project>,
+    detector: &'static dyn Detector,
+    ask: TestAsk,
+    timeout: u64,
+) -> Result<Tests, ToolError> {
+    let begin = Instant::now();
+    let deadline = begin + Duration::from_secs(timeout);
+    let plans = plan(call, tool, project, detector, ask).await?;
+    let mut total = Tests { run: TestRun::default(), exit: 0, took: Duration::ZERO, notes: Vec::new() };
+    for (at, first) in plans.into_iter().enumerate() {
+        if at > 0 && Instant::now() >= deadline {
+            total.run.incomplete = Some("timed out".to_owned());
+            total.exit = 124;
+            break;
+        }
+        let runner = Runner { call, tool, project, detector };
+        let mut current = first;
+        let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
+        let (mut run, exit) = runner.one(&current, limit, &mut total.notes).await?;
+        loop {
+            let (plan, before) = (current.clone(), run);
+            let facts = Arc::clone(project);
+            let (next, kept) = call
+                .blocking(move |_| {
+                    let mut run = before;
+                    let next = detector.follow_up(&*facts, &plan, &mut run);
+                    Ok((next, run))
+                })
+                .await?;
+            run = kept;
+            let Some(next) = next else { break };
+            let limit = deadline.saturating_duration_since(Instant::now()).max(EXTRA);
+            let (more, _) = runner.one(&next, limit, &mut total.notes).await?;
+            run.merge(more);
+            current = next;
+        }
+        total.run.merge(run);
+        total.exit = if total.exit == 0 { exit } else { total.exit };
+    }
+    if total.run.incomplete.as_deref() == Some("timed out") {
+        total.run.incomplete = Some(format!("timed out after {timeout}s"));
+        total.exit = 124;
+    }
+    // A runner that says 0 although something is wrong does not have the last word.
+    let wrong = total.run.failed > 0 || !total.run.problems.is_empty() || !total.run.missing.is_empty();
+    if total.exit == 0 && (wrong || total.run.incomplete.is_some()) {
+        total.exit = 1;
+    }
+    total.took = begin.elapsed();
+    place(project, &mut total.run);
+    Ok(total)
+}
+
+/// Says every place relative to the workspace.
+fn place(project: &Project, run: &mut TestRun) {
+    let failures = run.failures.iter_mut().map(|failure| &mut failure.file);
+    let problems = run.problems.iter_mut().map(|problem| &mut problem.file);
+    for file in failures.chain(problems).flatten() {
+        *file = project.shown(file);
+    }
+}
+
+struct Runner<'a> {
+    call: &'a Call,
+    tool: &'static str,
+    project: &'a Arc<Project>,
+    detector: &'static dyn Detector,
+}
+
+impl Runner<'_> {
+    /// Runs one command and reads it.
+    async fn one(
+        &self,
+        plan: &Plan,
+        limit: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<(TestRun, i32), ToolError> {
+        let mut reader = self.reader(plan).await?;
+        let progress = self.call.progress.clone();
+        let mut latest = ::verify::Progress::default();
+        let mut take = |stream: Stream, bytes: &[u8]| {
+            reader.feed(stream, bytes);
+            let now = reader.progress();
+            if now != latest {
+                latest = now;
+                progress.report(update(now));
+            }
+        };
+        let ended = match command::run(self.call, self.project, plan, limit, &mut take).await {
+            Ok(ended) => ended,
+            Err(NotStarted::Missing(binary)) => {
+                return Err(command::missing(self.tool, self.detector, self.project, &binary));
+            }
+            Err(NotStarted::Other(error)) => return Err(error),
+        };
+        notes.extend(ended.notes);
+        let (facts, end) = (Arc::clone(self.project), ended.end);
+        let run = self.call.blocking(move |_| Ok(finish(reader, &end, &facts))).await?;
+        Ok((run, ended.code))
+    }
+
+    async fn reader(&self, plan: &Plan) -> Result<Box<dyn TestReader>, ToolError> {
+        let (plan, facts, detector) = (plan.clone(), Arc::clone(self.project), self.detector);
+        self.call.blocking(move |_| Ok(detector.test_reader(&plan, &*facts))).await
+    }
+}
+
+fn finish(reader: Box<dyn TestReader>, end: &End, facts: &Project) -> TestRun {
+    let mut run = reader.finish(end, facts);
+    if *end == End::OutOfMemory && run.failures.iter().all(|failure| failure.kind != FailureKind::Crashed) {
+        run.incomplete = Some("the tests used more memory than allowed".to_owned());
+    }
+    run
+}
+
+/// "142/300, 2 failed".
+fn update(now: ::verify::Progress) -> ProgressUpdate {
+    let mut message = match now.total {
+        Some(total) => format!("{}/{total}", now.done),
+        None => format!("{} tests done", now.done),
+    };
+    if now.failed > 0 {
+        message.push_str(&format!(", {} failed", now.failed));
+    }
+    ProgressUpdate { done: f64::from(now.done), total: now.total.map(f64::from), message }
+}

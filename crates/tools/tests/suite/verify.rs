@@ -1,0 +1,377 @@
+//! Tests, linters, type checkers, formatters and scripts over the fixture projects, with the real tools.
+
+use crate::support::{Bench, Client, Setup, none, watched};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use tokio_util::sync::CancellationToken;
+
+/// A bench whose workspace is a copy of a fixture project.
+pub(crate) fn on(project: &str) -> Bench {
+    let bench = Bench::new();
+    copy(&fixture(project), &bench.root());
+    bench
+}
+
+pub(crate) fn fixture(project: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/projects").join(project)
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        let target = to.join(entry.file_name().unwrap());
+        match entry.is_dir() {
+            true if entry.ends_with("target") || entry.ends_with("node_modules") => {}
+            true => copy(&entry, &target),
+            false => drop(fs::copy(&entry, &target).unwrap()),
+        }
+    }
+}
+
+async fn tests(client: &Client, args: Value) -> (String, Value) {
+    let reply = client.call("run_tests", args).await;
+    assert!(!reply.is_error, "{}", reply.all_text());
+    (reply.all_text(), reply.structured.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn go_says_everything_about_a_mixed_project() {
+    let bench = on("go/mixed");
+    let client = bench.client();
+    let (text, facts) = tests(&client, none()).await;
+    assert!(text.starts_with("go: 5 passed, 19 failed, 1 skipped, 3 build errors ("), "{text}");
+    assert!(text.ends_with("\nexit: 1"), "{text}");
+    for wanted in [
+        "\nbroken/b.go:3:23: cannot use \"s\"",
+        "\nFAIL TestFail calc/calc_test.go:17\n  mismatch\n  expected: 3\n  actual: 2\n  | about to add\n  | after\n",
+        "\nFAIL TestGotWant calc/calc_test.go:25\n  Add(2, 2) = 4, want 5\n  | printed by the test\n",
+        "\nCRASH TestPanic/sub panicky/p_test.go:10\n  panic: assignment to entry in nil map\n",
+        "\nERROR example.com/mixed/tmain (package)\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted:?} in\n{text}");
+    }
+    assert!(!text.contains("Ghost"), "{text}");
+    assert_eq!((&facts["exit"], &facts["languages"][0]["failed"]), (&json!(1), &json!(19)));
+
+    let again = client.ok("last_test_failures", json!({"limit": 2})).await;
+    assert!(again.starts_with("19 test failure(s) from last run_tests call (go, "), "{again}");
+    assert!(again.contains("\n1. FAIL TestFail ") && again.contains("\n… 17 more; raise `limit`"), "{again}");
+
+    let rerun = client.ok("run_failing_tests", none()).await;
+    assert!(rerun.starts_with("go: 19 failed ("), "{rerun}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_that_are_mended_are_forgotten() {
+    let bench = Bench::new();
+    bench.write("go.mod", "module example.com/m\n\ngo 1.21\n");
+    let test = |body: &str| {
+        format!(
+            "package m\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {{ {body} }}\n\nfunc TestB(t *testing.T) {{ t.Error(\"b\") }}\n\nfunc TestC(t *testing.T) {{}}\n"
+        )
+    };
+    bench.write("a_test.go", test("t.Error(1)"));
+    let client = bench.client();
+    assert_eq!(client.ok("last_test_failures", none()).await, "no run_tests call yet in this session");
+    assert_eq!(
+        client.err("run_failing_tests", none()).await,
+        "no run_tests call yet in this session\ncall run_tests first"
+    );
+    tests(&client, none()).await;
+    bench.write("a_test.go", test(""));
+    let text = client.ok("run_failing_tests", none()).await;
+    assert!(text.starts_with("go: 1 passed, 1 failed ("), "{text}");
+    let text = client.ok("run_failing_tests", none()).await;
+    assert!(text.starts_with("go: 1 failed ("), "{text}");
+    bench.write("a_test.go", "package m\n");
+    let text = client.ok("run_failing_tests", none()).await;
+    assert!(text.contains("not found, so not run: TestB") && text.ends_with("exit: 1"), "{text}");
+}
+
+/// 300 tests that pass and 3 that fail, with everything about the three.
+fn many(language: &str) -> Bench {
+    let bench = Bench::new();
+    match language {
+        "go" => {
+            bench.write("go.mod", "module example.com/many\n\ngo 1.21\n");
+            let passing: String = (0..300)
+                .map(|n| format!("func TestPass{n}(t *testing.T) {{ t.Log(\"quiet\") }}\n"))
+                .collect();
+            let failing: String = (0..3)
+                .map(|n| format!("func TestFail{n}(t *testing.T) {{\n\tfmt.Println(\"output of {n}\")\n\tif got := {n} + 1; got != 7 {{\n\t\tt.Errorf(\"wrong sum\\ngot: %d\\nwant: %d\", got, 7)\n\t}}\n}}\n"))
+                .collect();
+            bench.write(
+                "many_test.go",
+                format!("package many\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n)\n\n{passing}{failing}"),
+            );
+        }
+        _ => {
+            bench
+                .write("Cargo.toml", "[package]\nname = \"many\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+            let passing: String = (0..300).map(|n| format!("#[test]\nfn pass_{n}() {{}}\n")).collect();
+            let failing: String = (0..3)
+                .map(|n| format!("#[test]\nfn fail_{n}() {{\n    println!(\"output of {n}\");\n    assert_eq!({n} + 1, 7, \"wrong sum\");\n}}\n"))
+                .collect();
+            bench.write("src/lib.rs", passing + &failing);
+        }
+    }
+    bench
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_failures_among_three_hundred_cost_less_than_900_bytes() {
+    for language in ["go", "rust"] {
+        let bench = many(language);
+        let client = bench.client();
+        let (text, _) = tests(&client, none()).await;
+        assert!(text.starts_with(&format!("{language}: 300 passed, 3 failed (")), "{text}");
+        assert!(text.len() < 900, "{language}: {} bytes\n{text}", text.len());
+        for n in 0..3 {
+            assert!(
+                text.contains(&format!("\n  expected: 7\n  actual: {}\n  | output of {n}\n", n + 1)),
+                "{text}"
+            );
+        }
+        assert_eq!(text.matches("wrong sum").count(), 3, "{text}");
+        assert_eq!(text.matches("many_test.go:").count() + text.matches("src/lib.rs:").count(), 3, "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_green_run_costs_less_than_120_bytes() {
+    for language in ["go", "rust"] {
+        let bench = on(&format!("{language}/green"));
+        let client = bench.client();
+        let (text, _) = tests(&client, none()).await;
+        assert!(
+            text.starts_with(&format!("{language}: 300 passed (")) && text.ends_with("\nexit: 0"),
+            "{text}"
+        );
+        assert!(text.len() < 120, "{text}");
+        let last = client.ok("last_test_failures", none()).await;
+        assert!(
+            last.starts_with(&format!("last run_tests had no failures (300 tests passed, {language}, ")),
+            "{last}"
+        );
+        assert_eq!(
+            client.err("run_failing_tests", none()).await,
+            "nothing to run again: last run_tests had no failures"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rust_names_the_tests_that_take_their_process_down() {
+    let bench = on("rust/deadly");
+    let (text, _) = tests(&bench.client(), none()).await;
+    assert!(text.starts_with("rust: 7 passed, 5 failed ("), "{text}");
+    for name in ["aborts", "z_segfaults", "exits_zero", "overflows"] {
+        assert!(text.contains(&format!("\nCRASH {name} tests/")), "{name} in\n{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn build_errors_are_no_zero_tests() {
+    let bench = on("rust/broken");
+    let client = bench.client();
+    let (text, _) = tests(&client, none()).await;
+    assert!(text.starts_with("rust: 2 build errors, no tests ran ("), "{text}");
+    assert!(
+        text.contains("\ntests/bad.rs:3:18: error[E0308]: mismatched types: expected `i32`, found `&str`\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("\nexit: 101"), "{text}");
+    let last = client.ok("last_test_failures", none()).await;
+    assert!(last.contains("not a test: tests/bad.rs:3:18"), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_runs_out_with_what_was_done_and_what_hangs() {
+    for (language, hanging) in
+        [("go/mixed", "TIMEOUT TestHang hang/h_test.go:"), ("rust/deadly", "TIMEOUT hangs tests/hangs.rs:")]
+    {
+        let mut setup = Setup::default();
+        setup.settings.environment.push(("FIXTURE_HANG".to_owned(), "1".to_owned()));
+        let bench = setup.bench();
+        copy(&fixture(language), &bench.root());
+        let client = bench.client();
+        let names = if language.starts_with("go") { json!(["./hang"]) } else { json!(["hangs", "quick"]) };
+        if language.starts_with("rust") {
+            // Built beforehand, so that the time is spent on the test.
+            client.ok("Bash", json!({"command": "cargo test --no-run 2>&1"})).await;
+        }
+        let (text, _) = tests(&client, json!({"timeout": 6, "tests": names})).await;
+        assert!(text.contains(hanging), "{text}");
+        assert!(text.contains("1 passed"), "{text}");
+        assert!(text.contains("timed out after"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn languages_are_chosen_as_agreed() {
+    let bench = on("go/green");
+    copy(&fixture("rust/empty"), &bench.root());
+    let client = bench.client();
+    assert_eq!(
+        client.err("run_tests", none()).await,
+        "polyglot workspace: 2 project types detected (go, rust) — pass `language` to pick one"
+    );
+    assert_eq!(
+        client.err("run_lint", json!({"language": "python"})).await,
+        "language \"python\" not detected in workspace; detected: go, rust"
+    );
+    let (text, facts) = tests(&client, json!({"language": " ALL "})).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("go: 300 passed") && lines[1].starts_with("rust: no tests found"), "{text}");
+    assert_eq!((facts["languages"].as_array().map(Vec::len), lines.len()), (Some(2), 3));
+
+    let bench = Bench::new();
+    bench.write("web/go.mod", "module m\n");
+    let text = bench.client().err("run_tests", none()).await;
+    assert!(text.contains("looked for go.mod") && text.contains("found markers: web/go.mod"), "{text}");
+    let text = bench.client().ok("run_tests", json!({"path": "web"})).await;
+    assert!(text.starts_with("go: no tests found"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_told_while_tests_run() {
+    let bench = on("go/green");
+    let (progress, seen) = watched();
+    let client = bench.client();
+    let reply = client.call_with("run_tests", none(), CancellationToken::new(), progress).await;
+    assert!(!reply.is_error);
+    let seen = seen.lock().unwrap();
+    assert!(seen.iter().any(|update| update.message.ends_with(" tests done")), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_projects_are_reached_by_path() {
+    let bench = Bench::new();
+    copy(&fixture("go/mixed"), &bench.root().join("services/api"));
+    let client = bench.client();
+    let (text, _) = tests(&client, json!({"path": "services/api", "tests": ["TestFail"]})).await;
+    assert!(text.contains("\nFAIL TestFail services/api/calc/calc_test.go:17\n"), "{text}");
+    // The package whose TestMain fails does so whatever is selected.
+    let text = client.ok("run_failing_tests", none()).await;
+    assert!(text.starts_with("go: 2 failed ("), "{text}");
+    assert_eq!(
+        client.err("run_tests", json!({"path": "services/none"})).await,
+        "run_tests: no such folder: services/none"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_program_is_named() {
+    let mut setup = Setup::default();
+    setup.settings.environment = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+    let bench = setup.bench();
+    bench.write("go.mod", "module m\n");
+    bench.write("Cargo.toml", "[package]\nname = \"m\"\n");
+    let client = bench.client();
+    let go = json!({"language": "go"});
+    assert_eq!(
+        client.err("run_tests", go.clone()).await,
+        "run_tests: go: not found on PATH\nget it: https://go.dev/doc/install"
+    );
+    assert!(
+        client
+            .err("run_lint", go.clone())
+            .await
+            .starts_with("linter not installed: golangci-lint\nget it: go install ")
+    );
+    assert!(
+        client
+            .err("run_lint", json!({"language": "rust"}))
+            .await
+            .starts_with("linter not installed: cargo-clippy\n")
+    );
+    assert!(client.err("run_typecheck", go).await.starts_with("run_typecheck: go: not found on PATH\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lint_and_typecheck_findings() {
+    let bench = on("rust/lint");
+    let client = bench.client();
+    let text = client.ok("run_lint", none()).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "src/lib.rs:4:5:clippy::needless_return: unneeded `return` statement",
+            "src/lib.rs:4:12:clippy::len_zero: length comparison to zero",
+            "src/lib.rs:7:4:dead_code: function `unused` is never used",
+            "tests/integ.rs:3:5:clippy::bool_assert_comparison: used `assert_eq!` with a literal bool",
+            "4 findings (3 fixable: fix=true)",
+        ],
+    );
+    let fixed = client.ok("run_lint", json!({"fix": true})).await;
+    assert!(fixed.contains("\n-    return v.len() == 0;\n+    v.is_empty()\n"), "{fixed}");
+    assert!(fixed.contains("\n1 findings"), "{fixed}");
+    let text = client.ok("run_typecheck", none()).await;
+    assert!(
+        text.starts_with("src/lib.rs:7:4:dead_code: ") && text.ends_with("\n1 findings\nexit: 1"),
+        "{text}"
+    );
+
+    let bench = on("go/lint");
+    let text = bench.client().ok("run_typecheck", none()).await;
+    assert_eq!(
+        text,
+        "broken/b.go:5:23:compile: cannot use \"s\" (untyped string constant) as int value in return statement\n\
+         lint.go:13:14:printf: fmt.Printf format %d has arg \"s\" of wrong type string\n2 findings\nexit: 1"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn formatting_changes_what_it_should() {
+    for (project, file, formatted) in [
+        ("go/lint", "ugly.go", "package lint\n\nfunc Ugly() {}\n"),
+        ("rust/lint", "src/ugly.rs", "pub fn x() {\n    let a = 1;\n}\n"),
+    ] {
+        let bench = on(project);
+        let client = bench.client();
+        let text = client.ok("run_format", json!({"check": true})).await;
+        assert!(text.contains(&format!("--- a/{file}\n+++ b/{file}\n")), "{text}");
+        assert!(text.contains("\n1 of ") && text.ends_with(" files would change"), "{text}");
+        let text = client.ok("run_format", none()).await;
+        assert!(text.ends_with(&format!(" files:\n{file}")), "{text}");
+        assert_eq!(fs::read_to_string(bench.root().join(file)).unwrap(), formatted);
+        let text = client.ok("run_format", json!({"path": file})).await;
+        assert_eq!(text, "1 files, nothing to change");
+        bench.write(file, "this is {{ no code");
+        let text = client.ok("run_format", json!({"path": file})).await;
+        assert!(text.starts_with(&format!("cannot format {file}: ")), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_are_what_the_project_defines() {
+    let bench = on("go/green");
+    let client = bench.client();
+    assert_eq!(
+        client.err("run_script", json!({"name": "build"})).await,
+        "run_script: run_script is not supported for go: the project has no Makefile or justfile with targets; use Bash"
+    );
+    bench.write("Makefile", "hello:\n\t@echo hi there; exit 3\nother:\n\ttrue\n");
+    let text = client.ok("run_script", json!({"name": "hello"})).await;
+    assert!(text.starts_with("hi there\n") && text.ends_with("\nexit: 2"), "{text}");
+    assert_eq!(
+        client.err("run_script", json!({"name": "nope"})).await,
+        "run_script: no script named \"nope\" in Makefile; available: hello, other"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_explained_without_running_it() {
+    let bench = on("rust/family");
+    let text = bench.client().ok("run_tests", json!({"explain": true})).await;
+    assert!(text.contains("cargo test --no-fail-fast --message-format=json --workspace\n"), "{text}");
+    assert!(
+        text.contains("\n  - --workspace: without it a root package would hide the other members"),
+        "{text}"
+    );
+    assert!(!bench.root().join("target").exists());
+}
