@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     End, Facts, Failure, FailureKind, Plan, Problem, ProblemKind, Progress, Stream, TestId, TestReader,
-    TestRun,
+    TestRun, UnknownReader,
     text::{Lines, bound, strip_ansi},
 };
 use serde::{Deserialize, Serialize};
@@ -48,14 +48,19 @@ pub(crate) struct EventsReader {
     record: Record,
     head: Vec<u8>,
     tail: Vec<u8>,
+    /// Reads a script in which no runner was recognised.
+    unknown: Option<Box<UnknownReader>>,
 }
 
 impl EventsReader {
     /// For what `plan` starts.
     pub(crate) fn new(plan: &Plan, facts: &dyn Facts) -> Self {
+        let memo: Memo = serde_json::from_value(plan.memo.clone()).unwrap_or_default();
+        let unknown = (plan.runner == "script").then(|| Box::new(UnknownReader::new("test")));
         Self {
+            unknown,
             runner: plan.runner,
-            memo: serde_json::from_value(plan.memo.clone()).unwrap_or_default(),
+            memo,
             lines: Lines::default(),
             record: Record::new(Paths::new(&facts.root().to_string_lossy())),
             head: Vec::new(),
@@ -101,16 +106,31 @@ impl TestReader for EventsReader {
             self.lines.feed(bytes, |line| take(record, line));
         } else {
             self.keep(bytes);
+            if let Some(unknown) = &mut self.unknown {
+                unknown.feed(stream, bytes);
+            }
         }
     }
 
     fn progress(&self) -> Progress {
-        self.record.progress()
+        match &self.unknown {
+            Some(unknown) if self.record.runs.is_empty() => unknown.progress(),
+            _ => self.record.progress(),
+        }
     }
 
-    fn finish(mut self: Box<Self>, end: &End, _facts: &dyn Facts) -> TestRun {
+    fn finish(mut self: Box<Self>, end: &End, facts: &dyn Facts) -> TestRun {
         let record = &mut self.record;
         self.lines.end(|line| take(record, line));
+        if let Some(unknown) = self.unknown.take()
+            && self.record.runs.is_empty()
+        {
+            let mut run = unknown.finish(end, facts);
+            run.notes.extend(self.memo.notes.iter().cloned());
+            run.missing.extend(self.memo.only.iter().map(|id| id.path.join(" > ")));
+            run.missing.extend(self.memo.names.iter().cloned());
+            return run;
+        }
         let printed = self.printed();
         Books {
             runner: self.runner,
@@ -380,14 +400,7 @@ impl Books<'_> {
                 let parts = self.memo.parts.get(..part).unwrap_or_default();
                 self.blame(parts, "before the tests");
             }
-            Some(_) => self.broken(self.runner),
-            None => {
-                self.run.unread = Some(format!(
-                    "the script's results could not be read (no known test runner reported; {}):\n{}",
-                    self.how(),
-                    bound(&self.printed, 2000)
-                ));
-            }
+            _ => self.broken(self.runner),
         }
     }
 

@@ -6,6 +6,8 @@
 mod go;
 mod node;
 mod node_lint;
+mod outputs;
+mod python;
 mod real;
 mod runs;
 mod rust;

@@ -119,15 +119,15 @@ fn a_process_that_dies_is_not_a_success() {
 #[test]
 fn a_hanging_test_is_named_and_what_had_finished_is_told() {
     for runner in RUNNERS {
-        let wait = "new Promise((resolve) => setTimeout(resolve, 1000000))";
+        let wait = "0;\n  process.getBuiltinModule('node:fs').writeFileSync('started', '');\n  await new Promise((resolve) => setTimeout(resolve, 1000000))";
         let slow = if runner == "node-test" { "" } else { ", 1000000" };
         let hang = match runner {
             "mocha" => format!("it('hangs', async function () {{ this.timeout(0); await {wait}; }});"),
             _ => format!("test('hangs', async () => {{ await {wait}; }}{slow});"),
         };
         let project = with(runner, "test/hangs.test.js", &format!("test('before', () => {{}});\n{hang}"));
-        let run = project.test_with(&TestAsk { timeout_seconds: 8, ..TestAsk::default() });
-        assert_eq!(run.incomplete.as_deref(), Some("timed out after 8s"), "{runner}: {}", told(&run));
+        let run = project.test_with(&TestAsk { timeout_seconds: 100, ..TestAsk::default() });
+        assert_eq!(run.incomplete.as_deref(), Some("timed out after 100s"), "{runner}: {}", told(&run));
         assert!(!run.green() && run.passed > 0, "{runner}: {}", told(&run));
         let named = run.failures.iter().any(|f| f.name == "hangs" && f.kind == FailureKind::TimedOut)
             || run.problems.iter().any(|problem| problem.file.as_deref() == Some("test/hangs.test.js"));
@@ -271,4 +271,16 @@ fn without_a_script_the_runner_is_found() {
         let run = project.test();
         assert_eq!((run.passed, run.failed, run.skipped), (4, 6, 2), "{runner}: {}", told(&run));
     }
+}
+
+#[test]
+fn a_runner_nobody_knows_is_read_when_it_speaks_tap() {
+    let project = Project::copy("node/mocha");
+    let tap = "console.log('TAP version 13\\nok 1 - fine\\nnot ok 2 - bad\\n1..2'); process.exit(1);";
+    project.write("run.js", tap).write("package.json", r#"{"scripts":{"test":"node run.js"}}"#);
+    let run = project.test();
+    assert_eq!((run.passed, run.failed), (1, 1), "{}", told(&run));
+    project.write("run.js", "console.log('everything went well, 5 tests passed');");
+    let run = project.test();
+    assert!(run.unread.is_some() && !run.green() && run.passed == 0, "{}", told(&run));
 }

@@ -1,24 +1,7 @@
 //! Node's linters, type checkers and formatters, for real.
 
-use super::runs::Project;
-use verify::{LintAsk, LintRun, Scope, Severity};
-
-fn told(run: &LintRun) -> String {
-    let mut text = String::new();
-    for one in &run.findings {
-        let fix = if one.fixable { " (fixable)" } else { "" };
-        text += &format!(
-            "{}:{}:{}:{}: {} [{:?}]{fix}\n",
-            one.file, one.line, one.col, one.rule, one.message, one.severity
-        );
-    }
-    for (what, line) in [("incomplete", &run.incomplete), ("config error", &run.config_error)] {
-        if let Some(line) = line {
-            text += &format!("{what}: {line}\n");
-        }
-    }
-    text
-}
+use super::runs::{Project, lint_told as told};
+use verify::{LintAsk, Scope, Severity};
 
 const ESLINT: &str = "export default [{ rules: { 'no-unused-vars': 'error', 'prefer-const': 'warn' } }];\n";
 const SOURCE: &str = "let unused = 1;\nlet fixed = 2;\nif (fixed == 2) {\n  debugger;\n}\n";

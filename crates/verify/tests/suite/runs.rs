@@ -25,6 +25,9 @@ impl Project {
     pub(crate) fn copy(name: &str) -> Self {
         let language = if name.starts_with("python") { "python" } else { "node" };
         let project = Self::empty(language);
+        if name == "python/unittest" {
+            project.bare_environment();
+        }
         copy(&super::support::fixtures().join("projects").join(name), &project.root);
         project
     }
@@ -46,6 +49,15 @@ impl Project {
             }
         }
         Self { _folder: folder, root, scratch, path: search_path(), language }
+    }
+
+    /// An environment without packages, so without pytest.
+    fn bare_environment(&self) {
+        let python = testkit::tools::python("python").canonicalize().expect("an interpreter");
+        let home = python.parent().expect("a folder").to_string_lossy().into_owned();
+        self.remove(".venv").write(".venv/pyvenv.cfg", format!("home = {home}\n"));
+        self.write(".venv/lib/python3/site-packages/none", "").write(".venv/bin/none", "");
+        symlink(&python, self.root.join(".venv/bin/python")).expect("a link");
     }
 
     pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Self {
@@ -144,7 +156,7 @@ impl Project {
         }
         let stdout = merged.map_or_else(|| drain(child.stdout.take()), |pipe| drain(Some(pipe)));
         let readers = [stdout, drain(child.stderr.take())];
-        let end = wait(&mut child, limit);
+        let end = wait(&mut child, limit, &self.root.join("started"));
         let [stdout, stderr] = readers.map(|reader| reader.join().expect("a reader"));
         let report = report.and_then(|path| fs::read(path).ok());
         Captured { stdout, stderr, report, end }
@@ -183,12 +195,19 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Ve
     })
 }
 
-fn wait(child: &mut Child, limit: Duration) -> End {
-    let until = Instant::now() + limit;
+/// Waits for the end, at most for `limit`; a test that means to hang says so with the file `started`, and what
+/// it has reported by then has two seconds to arrive.
+fn wait(child: &mut Child, limit: Duration, started: &Path) -> End {
+    let mut until = Instant::now() + limit;
+    let mut hanging = false;
     loop {
         if let Some(status) = child.try_wait().expect("a child") {
             let signal = std::os::unix::process::ExitStatusExt::signal(&status);
             return signal.map_or_else(|| End::Exited(status.code().unwrap_or(-1)), End::Signaled);
+        }
+        if !hanging && started.exists() {
+            hanging = true;
+            until = until.min(Instant::now() + Duration::from_secs(2));
         }
         if Instant::now() >= until {
             let group = format!("-{}", child.id());
@@ -276,6 +295,22 @@ pub(crate) fn told(run: &TestRun) -> String {
     for (what, line) in [("unread", &run.unread), ("incomplete", &run.incomplete)] {
         if let Some(line) = line {
             text += &format!("\n{what}: {line}");
+        }
+    }
+    text
+}
+
+/// Findings as one text, for snapshots.
+pub(crate) fn lint_told(run: &LintRun) -> String {
+    let mut text = String::new();
+    for one in &run.findings {
+        let fix = if one.fixable { " (fixable)" } else { "" };
+        let place = format!("{}:{}:{}", one.file, one.line, one.col);
+        text += &format!("{place}:{}: {} [{:?}]{fix}\n", one.rule, one.message, one.severity);
+    }
+    for (what, line) in [("incomplete", &run.incomplete), ("config error", &run.config_error)] {
+        if let Some(line) = line {
+            text += &format!("{what}: {line}\n");
         }
     }
     text
