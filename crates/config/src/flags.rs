@@ -1,6 +1,9 @@
 //! The flags of every command that opens workspaces.
 
-use crate::{ConfigError, Limits, NamedRoot, Secret, ServeFlags, Settings, ToolFilter, listen, units};
+use crate::{
+    ConfigError, Limits, NamedRoot, Secret, ServeFlags, Settings, ToolFilter, is_secret_name, listen,
+    read_secrets, units,
+};
 use std::{
     collections::BTreeSet,
     fs,
@@ -59,15 +62,17 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let mut secrets = flags.secrets_dir.as_deref().map(read_secrets).transpose()?.unwrap_or_default();
-    for (key, value) in &environment {
-        if let Some(name) = key.strip_prefix(SECRET_PREFIX)
-            && !value.is_empty()
-        {
-            secrets.retain(|secret| secret.name != name);
-            secrets.push(Secret { name: name.to_owned(), value: value.clone() });
-        }
+    if let Some(dir) = &flags.secrets_dir {
+        // Read again whenever they change; here only to say at once that they cannot be.
+        read_secrets(dir)?;
     }
+    let secrets = environment
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .filter_map(|(key, value)| Some((key.strip_prefix(SECRET_PREFIX)?, value)))
+        .filter(|(name, _)| is_secret_name(name))
+        .map(|(name, value)| Secret { name: name.to_owned(), value: value.clone() })
+        .collect();
     let limits = Limits::default();
     Ok(Settings {
         workspaces: workspaces(&flags)?,
@@ -79,6 +84,7 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         readonly: flags.readonly,
         tools: ToolFilter(flags.tools),
         secrets,
+        secrets_dir: flags.secrets_dir,
         environment: environment.into_iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).collect(),
         conformance: flags.conformance,
         ..Settings::default()
@@ -129,29 +135,4 @@ fn canonical(root: &Path) -> Result<PathBuf, ConfigError> {
     let bad = |why: String| ConfigError::Workspace { root: root.to_owned(), why };
     let full = fs::canonicalize(root).map_err(|error| bad(error.to_string()))?;
     if full.is_dir() { Ok(full) } else { Err(bad("it is not a directory".to_owned())) }
-}
-
-fn read_secrets(dir: &Path) -> Result<Vec<Secret>, ConfigError> {
-    let bad = |at: &Path, error: std::io::Error| ConfigError::Secrets {
-        dir: at.to_owned(),
-        why: error.to_string(),
-    };
-    let mut secrets = Vec::new();
-    for entry in fs::read_dir(dir).map_err(|error| bad(dir, error))? {
-        let path = entry.map_err(|error| bad(dir, error))?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| valid_name(name))
-        else {
-            continue;
-        };
-        if path.is_file() {
-            let value = fs::read_to_string(&path).map_err(|error| bad(&path, error))?;
-            let value = value.trim_end_matches(['\r', '\n']).to_owned();
-            secrets.push(Secret { name: name.to_owned(), value });
-        }
-    }
-    Ok(secrets)
-}
-
-fn valid_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }

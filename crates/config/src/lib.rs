@@ -7,6 +7,7 @@ mod file;
 mod flags;
 mod hook;
 mod listen;
+mod secrets;
 mod settings;
 pub mod units;
 
@@ -15,4 +16,5 @@ pub use file::{FileError, Place, Places, RuntimeConfig, SandboxSpec, json_schema
 pub use flags::{Flags, resolve};
 pub use hook::{HookKind, HookMode, HookSpec, Phase};
 pub use listen::{Listen, ServeFlags, Token};
+pub use secrets::{SecretFile, is_secret_name, read_secrets, secrets_stamp};
 pub use settings::{Durability, Limits, NamedRoot, Secret, Settings, ToolFilter};

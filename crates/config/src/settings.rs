@@ -94,8 +94,10 @@ pub struct Settings {
     pub limits: Limits,
     /// What a write promises.
     pub durability: Durability,
-    /// Values that must never leave.
+    /// Values that must never leave, from the environment. They win over files of the same name.
     pub secrets: Vec<Secret>,
+    /// Where files with further ones are; they may change at any time.
+    pub secrets_dir: Option<PathBuf>,
     /// Further such values, which no tool may use: the server's own tokens.
     pub withheld: Vec<Secret>,
     /// The environment commands start from.

@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
     sync::Arc,
 };
+use tools::Host;
 use tracing_subscriber::{
     Layer,
     filter::{LevelFilter, Targets},
@@ -18,7 +19,7 @@ use tracing_subscriber::{
 ///
 /// # Errors
 /// `level` is neither.
-pub(crate) fn start(level: &str, scrubber: &Arc<Scrubber>) -> anyhow::Result<()> {
+pub(crate) fn start(level: &str, host: &Arc<Host>) -> anyhow::Result<()> {
     let bad =
         || format!("--log {level}: write a level (error, warn, info, debug, trace, off) or module=level,…");
     // A bare level speaks of us: the SDK's own chatter starts one level lower.
@@ -28,9 +29,9 @@ pub(crate) fn start(level: &str, scrubber: &Arc<Scrubber>) -> anyhow::Result<()>
             .with_default(level.parse::<LevelFilter>().with_context(bad)?)
             .with_targets([("rmcp", LevelFilter::WARN), ("hyper", LevelFilter::WARN)]),
     };
-    let scrubber = Arc::clone(scrubber);
+    let host = Arc::clone(host);
     let layer = fmt::layer()
-        .with_writer(move || Scrubbed(Arc::clone(&scrubber)))
+        .with_writer(move || Scrubbed(host.scrubber()))
         .with_ansi(false)
         .with_target(false)
         .with_filter(filter);

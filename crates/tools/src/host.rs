@@ -1,6 +1,6 @@
 //! What one server process holds for all its sessions.
 
-use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset, shell::Denylist};
+use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset, shell::Denylist, vault::Vault};
 use config::Settings;
 use sandbox::Sandbox;
 use scrub::Scrubber;
@@ -20,12 +20,11 @@ pub struct Host {
     pub workspaces: BTreeMap<String, Arc<Workspace>>,
     /// Where commands run.
     pub sandbox: Arc<dyn Sandbox>,
-    /// What takes secrets out of everything that leaves.
-    pub scrubber: Arc<Scrubber>,
     /// What agents may call.
     pub tools: Toolset,
     /// Commands that are refused.
     pub(crate) denylist: Denylist,
+    pub(crate) vault: Vault,
     pub(crate) slots: Arc<Semaphore>,
     /// Calls.
     pub(crate) running: TaskTracker,
@@ -38,7 +37,7 @@ impl Host {
     /// Opens the workspaces and registers the shipped tools.
     ///
     /// # Errors
-    /// A workspace that cannot be opened, or a `--tools` entry that names nothing.
+    /// A workspace or a folder of secrets that cannot be opened, or a `--tools` entry that names nothing.
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> anyhow::Result<Arc<Self>> {
         Self::with_catalog(settings, sandbox, Catalog::shipped())
     }
@@ -57,16 +56,12 @@ impl Host {
             let workspace = Workspace::open(&named.name, &named.root)?;
             workspaces.insert(named.name.clone(), Arc::new(workspace));
         }
-        let mut scrubber = Scrubber::builder();
-        for secret in settings.secrets.iter().chain(&settings.withheld) {
-            scrubber = scrubber.secret(&secret.name, &secret.value);
-        }
         let denylist = settings.denylist.clone().map_or_else(Denylist::default, Denylist::new);
         Ok(Arc::new(Self {
             denylist,
             tools: Toolset::new(&settings, catalog)?,
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
-            scrubber: Arc::new(scrubber.build()),
+            vault: Vault::new(&settings)?,
             workspaces,
             sandbox,
             settings,
@@ -74,6 +69,12 @@ impl Host {
             background: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
+    }
+
+    /// What takes secrets out of everything that leaves. Ask again for every text: secrets change.
+    #[must_use]
+    pub fn scrubber(&self) -> Arc<Scrubber> {
+        self.vault.scrubber()
     }
 
     /// A new session, held open by its guard.

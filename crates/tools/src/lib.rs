@@ -16,8 +16,10 @@ mod reply;
 mod schema;
 mod session;
 mod shell;
+mod state;
 mod tool;
 mod toolset;
+mod vault;
 mod verify;
 
 pub use call::Call;

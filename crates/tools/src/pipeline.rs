@@ -66,7 +66,7 @@ impl Session {
             session: Arc::clone(self),
             workspace: self.host.workspace(envelope.workspace.as_deref())?,
             cancel: stop.clone(),
-            progress: Progress::scrubbed(&self.host.scrubber),
+            progress: Progress::scrubbed(&self.host),
         };
         let progress = call.progress.clone();
         if spec.long {
@@ -196,10 +196,14 @@ impl Envelope {
 
 /// The way out: no secret and no endless text.
 fn finish(host: &Host, mut reply: Reply) -> Reply {
+    if reply.revealing {
+        return reply;
+    }
+    let scrubber = host.scrubber();
     let mut room = MAX_TEXT;
     for content in &mut reply.content {
         if let Content::Text(text) = content {
-            if let Cow::Owned(clean) = host.scrubber.scrub(text) {
+            if let Cow::Owned(clean) = scrubber.scrub(text) {
                 *text = clean;
             }
             if let Some(bounded) = head_and_tail(text, room) {
@@ -209,7 +213,7 @@ fn finish(host: &Host, mut reply: Reply) -> Reply {
         }
     }
     if let Some(structured) = &mut reply.structured {
-        host.scrubber.scrub_json(structured);
+        scrubber.scrub_json(structured);
         if let Some(size) = over(structured, MAX_TEXT) {
             reply.structured = None;
             let note = format!("structured content (about {size} bytes) left out");

@@ -1,7 +1,8 @@
 //! How far a call has come, for the client that waits and for whoever picks the call up again.
 
-use scrub::Scrubber;
+use crate::Host;
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -30,7 +31,7 @@ pub struct Progress(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     sink: Option<Arc<Sink>>,
-    scrubber: Option<Arc<Scrubber>>,
+    host: Option<Arc<Host>>,
     /// The last value sent: the protocol wants each to be greater than the one before.
     done: f64,
     sent: Option<Instant>,
@@ -45,8 +46,8 @@ impl Progress {
     }
 
     /// A call's own progress. It leaves the process like any other text: without secrets.
-    pub(crate) fn scrubbed(scrubber: &Arc<Scrubber>) -> Self {
-        Self(Arc::new(Mutex::new(State { scrubber: Some(Arc::clone(scrubber)), ..State::default() })))
+    pub(crate) fn scrubbed(host: &Arc<Host>) -> Self {
+        Self(Arc::new(Mutex::new(State { host: Some(Arc::clone(host)), ..State::default() })))
     }
 
     /// Tells how far it has come.
@@ -120,10 +121,10 @@ fn send(mut state: MutexGuard<'_, State>, mut update: ProgressUpdate) {
     update.done = if update.done > state.done { update.done } else { state.done.next_up() };
     state.done = update.done;
     state.sent = Some(Instant::now());
-    let scrubber = state.scrubber.clone();
+    let host = state.host.clone();
     drop(state);
-    if let Some(scrubber) = scrubber
-        && let std::borrow::Cow::Owned(clean) = scrubber.scrub(&update.message)
+    if let Some(host) = host
+        && let Cow::Owned(clean) = host.scrubber().scrub(&update.message)
     {
         update.message = clean;
     }

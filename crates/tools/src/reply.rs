@@ -27,12 +27,19 @@ pub struct Reply {
     pub structured: Option<Value>,
     /// The call failed in a way the caller can mend.
     pub is_error: bool,
+    /// The text is a secret that was asked for by name: it is not scrubbed.
+    pub(crate) revealing: bool,
 }
 
 impl Reply {
     /// A reply of one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::Text(text.into())], ..Self::default() }
+    }
+
+    /// A secret that was asked for by name. Only this way does one leave.
+    pub(crate) fn revealing(secret: String) -> Self {
+        Self { revealing: true, ..Self::text(secret) }
     }
 
     /// A failed call.

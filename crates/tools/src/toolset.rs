@@ -3,6 +3,7 @@
 use crate::{
     ToolError,
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
+    state::{SecretValue, SecretsAvailable},
     tool::{AnyTool, Class, Spec, Tool},
     verify::{LastTestFailures, RunFailingTests, RunFormat, RunLint, RunScript, RunTests, RunTypecheck},
 };
@@ -31,6 +32,8 @@ impl Catalog {
             .with(RunTypecheck)
             .with(RunFormat)
             .with(RunScript)
+            .with(SecretValue)
+            .with(SecretsAvailable)
     }
 
     /// One more.

@@ -45,7 +45,7 @@ pub(crate) fn host(settings: Settings, log: &str) -> anyhow::Result<Arc<Host>> {
     let sandbox = Direct::new("direct").with_baseline(environment);
     let catalog = probes::catalog(settings.conformance);
     let host = Host::with_catalog(settings, Arc::new(sandbox), catalog)?;
-    logging::start(log, &host.scrubber)?;
+    logging::start(log, &host)?;
     Ok(host)
 }
 

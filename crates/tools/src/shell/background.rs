@@ -43,8 +43,9 @@ impl Background {
         watch: Option<Watch>,
     ) -> Arc<Self> {
         let host = call.host();
-        let state =
-            State { stdout: Stream::new(&host.scrubber), stderr: Stream::new(&host.scrubber), ended: None };
+        let scrubber = host.scrubber();
+        let (stdout, stderr) = (Stream::new(&scrubber), Stream::new(&scrubber));
+        let state = State { stdout, stderr, ended: None };
         let shell = Arc::new(Self {
             id,
             about,

@@ -6,17 +6,13 @@ use super::{
     capture::{Capture, Captured},
     check, clean,
     pump::{Ending, From, Sink, pump},
-    start,
+    secrets, start,
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError, bound::left_out};
-use sandbox::{Outcome, Stdio};
+use sandbox::{EnvEntry, Outcome, Stdio};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::{
-    fmt::Write as _,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Write as _, sync::PoisonError, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 const DEFAULT_TIMEOUT: u64 = 120;
@@ -38,6 +34,9 @@ pub(crate) struct Args {
     timeout: Option<u64>,
     #[serde(default)]
     run_in_background: Option<bool>,
+    /// names to set as variables; `-` becomes `_`
+    #[serde(default)]
+    secrets: Option<Vec<String>>,
 }
 
 impl Tool for Bash {
@@ -65,28 +64,34 @@ impl Tool for Bash {
                 "set run_in_background for what takes longer",
             ));
         }
+        let env = secrets(call, "Bash", args.secrets.unwrap_or_default()).await?;
         let about = About::new(&args.command, args.description);
         if args.run_in_background == Some(true) {
-            background(call, about).await
+            background(call, about, env).await
         } else {
-            foreground(call, about, timeout).await
+            foreground(call, about, env, timeout).await
         }
     }
 }
 
-async fn background(call: &Call, about: About) -> Result<String, ToolError> {
+async fn background(call: &Call, about: About, env: Vec<EnvEntry>) -> Result<String, ToolError> {
     let shells = &call.session.shells;
     shells.admit()?;
-    let process = start(call, &about.command, Stdio::Separate).await?;
+    let process = start(call, &about.command, env, Stdio::Separate).await?;
     let shell = shells.add(|id| Background::start(call, id, about, process, None));
     Ok(format!("shell_id: {}\nruns in the background; BashOutput reads it, KillShell ends it", shell.id))
 }
 
-async fn foreground(call: &Call, about: About, timeout: u64) -> Result<String, ToolError> {
-    let process = start(call, &about.command, Stdio::Merged).await?;
-    let scrubber = &call.host().scrubber;
-    let mut output = Merged(Capture::new(scrubber, call.host().settings.limits.kept_output));
-    let (window, preview) = (output.0.window(), Arc::clone(scrubber));
+async fn foreground(
+    call: &Call,
+    about: About,
+    env: Vec<EnvEntry>,
+    timeout: u64,
+) -> Result<String, ToolError> {
+    let process = start(call, &about.command, env, Stdio::Merged).await?;
+    let scrubber = call.host().scrubber();
+    let mut output = Merged(Capture::new(&scrubber, call.host().settings.limits.kept_output));
+    let (window, preview) = (output.0.window(), scrubber);
     call.progress
         .partial_from(move || window.lock().unwrap_or_else(PoisonError::into_inner).preview(&preview));
     // Cancelling drops this future, and the process with it.

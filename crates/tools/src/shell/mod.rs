@@ -163,11 +163,17 @@ fn check(call: &Call, tool: &str, command: &str) -> Result<(), ToolError> {
 }
 
 /// Starts `bash -c command` at the workspace's root.
-async fn start(call: &Call, command: &str, stdio: Stdio) -> Result<Process, ToolError> {
+async fn start(
+    call: &Call,
+    command: &str,
+    mut env: Vec<EnvEntry>,
+    stdio: Stdio,
+) -> Result<Process, ToolError> {
+    env.extend(environment());
     let request = StartRequest {
         command: "bash".to_owned(),
         args: vec!["-c".to_owned(), command.to_owned()],
-        env: environment(),
+        env,
         cwd: Some(call.workspace.root().to_owned()),
         stdio,
     };
@@ -176,6 +182,25 @@ async fn start(call: &Call, command: &str, stdio: Stdio) -> Result<Process, Tool
         return Err(ToolError::caller(format!("the sandbox \"{name}\" cannot keep a process running")));
     };
     streaming.start(request).await.map_err(|outcome| not_started(&outcome))
+}
+
+/// Secrets as variables for one command. The model sees their names only.
+async fn secrets(call: &Call, tool: &'static str, names: Vec<String>) -> Result<Vec<EnvEntry>, ToolError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    call.blocking(move |call| {
+        let session = &call.session.id;
+        let mut env = Vec::new();
+        for name in names {
+            let value = call.host().vault.get(&name);
+            let granted = value.is_ok();
+            tracing::info!(target: "audit", event = "secret", name, session, tool, granted);
+            env.push(EnvEntry::Set(name.replace('-', "_"), value?));
+        }
+        Ok(env)
+    })
+    .await
 }
 
 /// What a command gets besides the sandbox's own environment: nobody is there to look at colours or to

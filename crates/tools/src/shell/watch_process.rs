@@ -70,7 +70,7 @@ impl Tool for WatchProcess {
         let shells = &call.session.shells;
         shells.admit()?;
         let about = About::new(&args.command, args.description);
-        let process = start(call, &about.command, Stdio::Separate).await?;
+        let process = start(call, &about.command, Vec::new(), Stdio::Separate).await?;
         let notices = call.session.notices.clone();
         let shell = shells.add(|id| {
             let watch = Watch::new(id.clone(), patterns, idle, notices);

@@ -6,6 +6,7 @@ mod denylist;
 mod orphans;
 mod pipeline;
 mod probes;
+mod secrets;
 mod shell;
 mod support;
 mod verify;

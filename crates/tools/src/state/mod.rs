@@ -1,0 +1,5 @@
+//! Secrets and pictures.
+
+mod secrets;
+
+pub(crate) use secrets::{SecretValue, SecretsAvailable};

@@ -1,0 +1,145 @@
+//! The secrets of this process: who may have them, and what keeps them inside.
+
+use crate::ToolError;
+use config::{Secret, SecretFile, Settings, is_secret_name};
+use scrub::Scrubber;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+/// How long a look at the files holds.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// All secrets, and the scrubber that knows their values. Files are looked at again when they may have changed.
+pub(crate) struct Vault {
+    fixed: Vec<Secret>,
+    withheld: Vec<Secret>,
+    dir: Option<PathBuf>,
+    held: RwLock<Held>,
+    looked: Mutex<Looked>,
+}
+
+struct Held {
+    by_name: BTreeMap<String, Result<String, String>>,
+    scrubber: Arc<Scrubber>,
+}
+
+struct Looked {
+    at: Instant,
+    stamp: u64,
+    /// Values that were replaced: what printed them may still run.
+    retired: Vec<Secret>,
+}
+
+impl Vault {
+    pub(crate) fn new(settings: &Settings) -> anyhow::Result<Self> {
+        let dir = settings.secrets_dir.clone();
+        let stamp = dir.as_deref().map_or(0, config::secrets_stamp);
+        let files = dir.as_deref().map(config::read_secrets).transpose()?.unwrap_or_default();
+        let (fixed, withheld) = (settings.secrets.clone(), settings.withheld.clone());
+        for file in &files {
+            if let Some(problem) = &file.problem {
+                tracing::warn!("secret {}: {problem}", file.secret.name);
+            }
+        }
+        let held = hold(&fixed, &withheld, &files, &[]);
+        for name in held.scrubber.unprotected() {
+            tracing::warn!("secret {name} is too short to be recognised in output");
+        }
+        let looked = Looked { at: Instant::now(), stamp, retired: Vec::new() };
+        Ok(Self { fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
+    }
+
+    /// What takes secrets out of everything that leaves.
+    pub(crate) fn scrubber(&self) -> Arc<Scrubber> {
+        self.look(FRESH);
+        Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner).scrubber)
+    }
+
+    /// Names of the secrets that can be had.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.look(Duration::ZERO);
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        held.by_name.iter().filter(|(_, value)| value.is_ok()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A secret's value, for whoever may have it.
+    pub(crate) fn get(&self, name: &str) -> Result<String, ToolError> {
+        if !is_secret_name(name) {
+            return Err(ToolError::caller(format!(
+                "secret names are made of letters, digits, `_` and `-`, got \"{name}\""
+            )));
+        }
+        self.look(Duration::ZERO);
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        match held.by_name.get(name) {
+            Some(Ok(value)) => Ok(value.clone()),
+            Some(Err(problem)) => {
+                Err(ToolError::caller(format!("secret \"{name}\" cannot be used: {problem}")))
+            }
+            None => {
+                drop(held);
+                let known = self.names();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                Err(ToolError::caller(format!("unknown secret \"{name}\"; available: {known}")))
+            }
+        }
+    }
+
+    /// Reads the files again if they changed and the last look is older than `fresh`.
+    fn look(&self, fresh: Duration) {
+        // Only now that nothing is locked: writing a log line asks for the scrubber.
+        match self.read_again(fresh) {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("the secrets' files changed and were read again"),
+            Err(error) => tracing::warn!("{error}; the secrets known so far stay"),
+        }
+    }
+
+    fn read_again(&self, fresh: Duration) -> Result<bool, config::ConfigError> {
+        let Some(dir) = &self.dir else { return Ok(false) };
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.at.elapsed() < fresh {
+            return Ok(false);
+        }
+        looked.at = Instant::now();
+        let stamp = config::secrets_stamp(dir);
+        if stamp == looked.stamp {
+            return Ok(false);
+        }
+        looked.stamp = stamp;
+        let files = config::read_secrets(dir)?;
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in &held.by_name {
+            if let Ok(value) = value {
+                let old = Secret { name: name.clone(), value: value.clone() };
+                if !looked.retired.contains(&old) {
+                    looked.retired.push(old);
+                }
+            }
+        }
+        *held = hold(&self.fixed, &self.withheld, &files, &looked.retired);
+        Ok(true)
+    }
+}
+
+/// Files first, so that what the environment says wins.
+fn hold(fixed: &[Secret], withheld: &[Secret], files: &[SecretFile], retired: &[Secret]) -> Held {
+    let mut by_name = BTreeMap::new();
+    for file in files {
+        let value = file.problem.clone().map_or_else(|| Ok(file.secret.value.clone()), Err);
+        by_name.insert(file.secret.name.clone(), value);
+    }
+    for secret in fixed {
+        by_name.insert(secret.name.clone(), Ok(secret.value.clone()));
+    }
+    let mut scrubber = Scrubber::builder();
+    let files = files.iter().map(|file| &file.secret).filter(|secret| !secret.value.is_empty());
+    for secret in fixed.iter().chain(withheld).chain(files).chain(retired) {
+        scrubber = scrubber.secret(&secret.name, &secret.value);
+    }
+    Held { by_name, scrubber: Arc::new(scrubber.build()) }
+}

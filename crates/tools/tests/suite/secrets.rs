@@ -1,0 +1,143 @@
+//! secret, secrets_available, and secrets as variables of a command.
+
+use crate::support::{Bench, SECRET, Setup, until};
+use serde_json::json;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use tools::Access;
+
+fn put(dir: &Path, name: &str, value: &str, mode: u32) {
+    // As those who rotate secrets do it: written aside and moved into place.
+    let aside = dir.join(format!(".{name}"));
+    fs::write(&aside, value).unwrap();
+    fs::set_permissions(&aside, fs::Permissions::from_mode(mode)).unwrap();
+    fs::rename(aside, dir.join(name)).unwrap();
+}
+
+/// One secret from the environment (`TOKEN`), the others from files.
+fn bench(files: &[(&str, &str, u32)]) -> (Bench, tempfile::TempDir) {
+    let dir = tempfile::TempDir::new().unwrap();
+    for (name, value, mode) in files {
+        put(dir.path(), name, value, *mode);
+    }
+    let mut setup = Setup::default();
+    setup.settings.secrets_dir = Some(dir.path().to_owned());
+    (setup.bench(), dir)
+}
+
+#[tokio::test]
+async fn names_are_sorted_and_values_given_by_name() {
+    let (bench, _dir) = bench(&[
+        ("deploy-key", "a very secret deploy key", 0o600),
+        ("TOKEN", "the file loses", 0o600),
+        ("ignored.txt", "not a name", 0o600),
+    ]);
+    let client = bench.client_with(Access::ReadOnly);
+    let reply = client.call("secrets_available", json!({})).await;
+    assert_eq!(reply.all_text(), "TOKEN\ndeploy-key");
+    assert_eq!(reply.structured, Some(json!({"names": ["TOKEN", "deploy-key"]})));
+    assert_eq!(client.ok("secret", json!({"name": "deploy-key"})).await, "a very secret deploy key");
+    assert_eq!(client.ok("secret", json!({"name": "TOKEN"})).await, SECRET, "the variable wins");
+    assert_eq!(
+        client.err("secret", json!({"name": "NOPE"})).await,
+        "unknown secret \"NOPE\"; available: TOKEN, deploy-key"
+    );
+    assert_eq!(
+        client.err("secret", json!({"name": "../etc/passwd"})).await,
+        "secret names are made of letters, digits, `_` and `-`, got \"../etc/passwd\""
+    );
+}
+
+#[tokio::test]
+async fn without_secrets_it_says_so() {
+    let mut setup = Setup::default();
+    setup.settings.secrets.clear();
+    let bench = setup.bench();
+    let client = bench.client();
+    assert_eq!(client.ok("secrets_available", json!({})).await, "no secrets");
+    assert_eq!(client.err("secret", json!({"name": "X"})).await, "unknown secret \"X\"; available: none");
+}
+
+#[tokio::test]
+async fn a_file_that_everybody_can_read_is_refused_but_still_kept_inside() {
+    let (bench, _dir) = bench(&[("OPEN", "lying around in the open", 0o644), ("EMPTY", "\n", 0o600)]);
+    let client = bench.client();
+    assert_eq!(client.ok("secrets_available", json!({})).await, "TOKEN");
+    let why = "secret \"OPEN\" cannot be used: its file is open to every user of the machine (mode 644); chmod 600 it";
+    assert_eq!(client.err("secret", json!({"name": "OPEN"})).await, why);
+    assert_eq!(client.err("Bash", json!({"command": "true", "secrets": ["OPEN"]})).await, why);
+    assert_eq!(
+        client.err("secret", json!({"name": "EMPTY"})).await,
+        "secret \"EMPTY\" cannot be used: its file is empty"
+    );
+    let echoed = client.ok("Bash", json!({"command": "echo lying around in the open"})).await;
+    assert_eq!(echoed, "[REDACTED:secret:OPEN]\n");
+}
+
+#[tokio::test]
+async fn a_command_gets_a_secret_that_the_model_does_not_see() {
+    let (bench, _dir) = bench(&[("deploy-key", "a very secret deploy key", 0o600)]);
+    let client = bench.client();
+    let command = "echo ${#deploy_key} ${#TOKEN}; echo \"$deploy_key\"; printf %s \"$TOKEN\" | base64";
+    let text = client.ok("Bash", json!({"command": command, "secrets": ["deploy-key", "TOKEN"]})).await;
+    assert_eq!(text, "24 28\n[REDACTED:secret:deploy-key]\n[REDACTED:secret:TOKEN]\n");
+    // For that command only.
+    assert_eq!(client.ok("Bash", json!({"command": "echo ${TOKEN-unset}"})).await, "unset\n");
+    let args = json!({"command": "echo \"$TOKEN\"", "secrets": ["TOKEN"], "run_in_background": true});
+    client.ok("Bash", args).await;
+    let output = until(async || {
+        let text = client.ok("BashOutput", json!({"shell_id": "sh1"})).await;
+        text.contains("completed").then_some(text)
+    })
+    .await;
+    assert!(output.contains("\n[REDACTED:secret:TOKEN]\n"), "{output}");
+    assert_eq!(
+        client.err("Bash", json!({"command": "touch ran", "secrets": ["NOPE"]})).await,
+        "unknown secret \"NOPE\"; available: TOKEN, deploy-key"
+    );
+    assert!(!bench.root().join("ran").exists());
+}
+
+#[tokio::test]
+async fn a_rotated_secret_is_new_at_once_and_the_old_one_stays_inside() {
+    let (bench, dir) = bench(&[("KEY", "the first value of it", 0o600)]);
+    let client = bench.client();
+    assert_eq!(client.ok("secret", json!({"name": "KEY"})).await, "the first value of it");
+    put(dir.path(), "KEY", "the second value of it", 0o600);
+    put(dir.path(), "NEW", "something new altogether", 0o600);
+    assert_eq!(client.ok("secret", json!({"name": "KEY"})).await, "the second value of it");
+    assert_eq!(client.ok("secrets_available", json!({})).await, "KEY\nNEW\nTOKEN");
+    let command = "echo the first value of it; echo the second value of it; echo something new altogether";
+    assert_eq!(
+        client.ok("Bash", json!({"command": command})).await,
+        "[REDACTED:secret:KEY]\n[REDACTED:secret:KEY]\n[REDACTED:secret:NEW]\n"
+    );
+    fs::remove_file(dir.path().join("KEY")).unwrap();
+    assert!(client.err("secret", json!({"name": "KEY"})).await.starts_with("unknown secret"));
+    assert_eq!(
+        client.ok("Bash", json!({"command": "echo the second value of it"})).await,
+        "[REDACTED:secret:KEY]\n"
+    );
+}
+
+#[tokio::test]
+async fn a_rotation_that_nobody_asked_for_is_noticed_too() {
+    let (bench, dir) = bench(&[("KEY", "the first value of it", 0o600)]);
+    let client = bench.client();
+    put(dir.path(), "KEY", "the second value of it", 0o600);
+    // A look at the files holds for a second.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let text = client.ok("Bash", json!({"command": "echo the second value of it"})).await;
+    assert_eq!(text, "[REDACTED:secret:KEY]\n");
+}
+
+#[tokio::test]
+async fn an_operator_can_leave_injection_only() {
+    let mut setup = Setup::default();
+    setup.settings.tools.0 = vec!["-secret".to_owned()];
+    let bench = setup.bench();
+    let client = bench.client();
+    assert!(client.err("secret", json!({"name": "TOKEN"})).await.starts_with("unknown tool \"secret\""));
+    assert_eq!(client.ok("secrets_available", json!({})).await, "TOKEN");
+    let args = json!({"command": "echo ${#TOKEN}", "secrets": ["TOKEN"]});
+    assert_eq!(client.ok("Bash", args).await, "28\n");
+}
