@@ -79,7 +79,8 @@ async fn a_command_gets_a_secret_that_the_model_does_not_see() {
     let client = bench.client();
     let command = "echo ${#deploy_key} ${#TOKEN}; echo \"$deploy_key\"; printf %s \"$TOKEN\" | base64";
     let text = client.ok("Bash", json!({"command": command, "secrets": ["deploy-key", "TOKEN"]})).await;
-    assert_eq!(text, "24 28\n[REDACTED:secret:deploy-key]\n[REDACTED:secret:TOKEN]\n");
+    assert!(text.starts_with("24 28\n[REDACTED:secret:deploy-key]\n[REDACTED:secret:TOKEN]"), "{text}");
+    assert!(!text.contains("Y29ycm"), "not in base64 either: {text}");
     // For that command only.
     assert_eq!(client.ok("Bash", json!({"command": "echo ${TOKEN-unset}"})).await, "unset\n");
     let args = json!({"command": "echo \"$TOKEN\"", "secrets": ["TOKEN"], "run_in_background": true});
