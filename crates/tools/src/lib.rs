@@ -7,6 +7,7 @@
 mod bound;
 mod call;
 mod error;
+mod files;
 mod host;
 mod jobs;
 mod notice;

@@ -1,6 +1,6 @@
 //! One client's standing with the server.
 
-use crate::{Host, Notice, Notices, jobs::Jobs, shell::Shells, verify::Memory};
+use crate::{Host, Notice, Notices, files::Ledgers, jobs::Jobs, shell::Shells, verify::Memory};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,7 @@ pub struct Session {
     pub access: Access,
     pub(crate) jobs: Jobs,
     pub(crate) shells: Shells,
+    pub(crate) ledgers: Ledgers,
     pub(crate) notices: Notices,
     pub(crate) verified: Memory,
     pub(crate) cancel: CancellationToken,
@@ -38,6 +39,7 @@ impl Session {
             access,
             jobs: Jobs::default(),
             shells: Shells::default(),
+            ledgers: Ledgers::default(),
             notices: Notices::default(),
             verified: Memory::default(),
             cancel,

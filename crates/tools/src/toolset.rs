@@ -2,6 +2,7 @@
 
 use crate::{
     ToolError,
+    files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     state::{SecretValue, SecretsAvailable},
     tool::{AnyTool, Class, Spec, Tool},
@@ -20,6 +21,12 @@ impl Catalog {
     #[must_use]
     pub fn shipped() -> Self {
         Self::default()
+            .with(Read)
+            .with(Write)
+            .with(Edit)
+            .with(ApplyPatch)
+            .with(Glob)
+            .with(Grep)
             .with(Bash)
             .with(BashOutput)
             .with(KillShell)

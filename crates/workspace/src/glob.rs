@@ -100,7 +100,8 @@ impl Workspace {
         let pattern = Pattern::new(&query.pattern)?;
         let base = query.path.relative();
         self.check_folder(&query.path)?;
-        let start = base.join(&pattern.literal);
+        // joining nothing would leave a slash at the end
+        let start: PathBuf = base.components().chain(pattern.literal.components()).collect();
         if start != base && leaves_out(self, base, &start) {
             return Ok(GlobReply::default());
         }

@@ -27,11 +27,13 @@ pub struct WindowSpec {
     pub limit: u64,
     /// Bytes of a line that are shown; the rest is counted.
     pub max_line: usize,
+    /// Bytes of all lines together; the window ends with the line that reaches it.
+    pub max_bytes: usize,
 }
 
 impl Default for WindowSpec {
     fn default() -> Self {
-        Self { offset: 1, limit: 2000, max_line: 2000 }
+        Self { offset: 1, limit: 2000, max_line: 2000, max_bytes: 1 << 20 }
     }
 }
 
@@ -305,11 +307,11 @@ impl Lines {
     }
 
     fn done(&self) -> bool {
-        self.shown >= self.spec.limit
+        self.shown >= self.spec.limit || self.out.len() >= self.spec.max_bytes
     }
 
     fn in_window(&self) -> bool {
-        self.number >= self.spec.offset && self.shown < self.spec.limit
+        self.number >= self.spec.offset && !self.done()
     }
 
     fn push(&mut self, mut text: &[u8]) {
@@ -449,7 +451,7 @@ mod tests {
             let want: String = text.lines().enumerate().skip(offset as usize - 1).take(limit as usize)
                 .map(|(i, line)| format!("{}\t{line}\n", i + 1)).collect();
             let pieces: Vec<&[u8]> = text.as_bytes().chunks(piece).collect();
-            let w = window(&pieces, WindowSpec { offset, limit, max_line: 100 });
+            let w = window(&pieces, WindowSpec { offset, limit, max_line: 100, ..WindowSpec::default() });
             prop_assert_eq!(w.total_lines, Some(text.lines().count() as u64));
             prop_assert_eq!(w.numbered, want);
         }

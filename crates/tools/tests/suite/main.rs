@@ -3,6 +3,7 @@
 
 mod catalog;
 mod denylist;
+mod files;
 mod orphans;
 mod pipeline;
 mod probes;

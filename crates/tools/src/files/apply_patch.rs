@@ -1,0 +1,94 @@
+//! `apply_patch`: a unified diff over several files.
+
+use super::stale;
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use workspace::{ContainedPath, PatchError, PatchedFile, parse_patch};
+
+/// Applies a patch.
+pub(crate) struct ApplyPatch;
+
+/// What `apply_patch` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    patch: String,
+}
+
+/// What `apply_patch` did.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Done {
+    files: Vec<Changed>,
+    added: usize,
+    removed: usize,
+    notes: Vec<String>,
+}
+
+/// One file that is different now.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Changed {
+    path: String,
+    /// `A` added, `M` modified, `D` deleted; a rename is a `D` and an `A`.
+    status: char,
+}
+
+impl Tool for ApplyPatch {
+    const SPEC: Spec = Spec {
+        name: "apply_patch",
+        group: Group::Files,
+        class: Class::Write,
+        description: "Apply a unified diff (git or plain headers; create, delete, rename) to several files: all \
+                      or nothing, context must match exactly. Files it changes must have been Read.",
+        destructive: true,
+        idempotent: false,
+        open_world: false,
+        long: false,
+    };
+    type Args = Args;
+    type Output = Facts<Done>;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
+        call.blocking(move |call| apply(call, &args.patch)).await
+    }
+}
+
+fn apply(call: &Call, patch: &str) -> Result<Facts<Done>, ToolError> {
+    let failed = |error| match error {
+        PatchError::Stale { path, now } => stale(call, "edit", &path, &now),
+        error @ PatchError::NotRead { .. } => ToolError::caller(error.to_string()),
+        error => ToolError::with_hint(error.to_string(), "nothing was changed"),
+    };
+    let plan = parse_patch(patch).map_err(failed)?;
+    let seen =
+        |path: &ContainedPath| call.session.ledgers.with(&call.workspace, |ledger| ledger.version(path));
+    let report = call.workspace.apply_patch(&plan, &seen).map_err(failed)?;
+    let mut text =
+        format!("applied to {} file(s), +{} -{}", report.files.len(), report.added, report.removed);
+    let mut files = Vec::new();
+    call.session.ledgers.with(&call.workspace, |ledger| {
+        for file in report.files {
+            let changed = Changed { path: file.path.to_string(), status: status(&file) };
+            let _ = write!(text, "\n{} {}", changed.status, changed.path);
+            files.push(changed);
+            match file.now {
+                Some((version, bytes)) => ledger.record(&file.path, version, Some(bytes)),
+                None => ledger.forget(&file.path),
+            }
+        }
+    });
+    for note in &report.notes {
+        let _ = write!(text, "\n{note}");
+    }
+    let facts = Done { files, added: report.added, removed: report.removed, notes: report.notes };
+    Ok(Facts { text, facts })
+}
+
+fn status(file: &PatchedFile) -> char {
+    match (&file.before, &file.now) {
+        (None, _) => 'A',
+        (Some(_), None) => 'D',
+        (Some(_), Some(_)) => 'M',
+    }
+}

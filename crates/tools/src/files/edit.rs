@@ -1,0 +1,111 @@
+//! `Edit`: exact text for other text.
+
+use super::stale;
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use workspace::{ContainedPath, EditError, Expected, FileError, UpdateError, replace};
+
+/// Line numbers that are listed when a text is not unique.
+const LISTED: usize = 20;
+
+/// Edits a file.
+pub(crate) struct Edit;
+
+/// What `Edit` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    file_path: String,
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: Option<bool>,
+}
+
+/// What `Edit` did.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Done {
+    path: String,
+    /// Lines, before the change, on which replaced text began.
+    lines: Vec<u64>,
+}
+
+impl Tool for Edit {
+    const SPEC: Spec = Spec {
+        name: "Edit",
+        group: Group::Files,
+        class: Class::Write,
+        description: "Replace old_string, which must occur exactly once unless replace_all, in a file that was \
+                      Read. Copy it without line numbers.",
+        destructive: true,
+        idempotent: false,
+        open_world: false,
+        long: false,
+    };
+    type Args = Args;
+    type Output = Facts<Done>;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
+        call.blocking(move |call| edit(call, &args)).await
+    }
+}
+
+fn edit(call: &Call, args: &Args) -> Result<Facts<Done>, ToolError> {
+    let path = call.workspace.resolve(&args.file_path)?;
+    let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&path));
+    let mut lines = Vec::new();
+    let changed = call.workspace.update(&path, seen.map_or(Expected::Missing, Expected::Exactly), |old| {
+        let Some(old) = old else { return Err(Refusal::Missing) };
+        let edited = replace(old, &args.old_string, &args.new_string, args.replace_all == Some(true))?;
+        lines = edited.lines;
+        Ok(edited.bytes)
+    });
+    let written = changed.map_err(|error| match error {
+        UpdateError::Refused(Refusal::Edit(error)) => refused(&path, error),
+        UpdateError::Changed { now } => stale(call, "edit", &path, &now),
+        UpdateError::File(error) => error.into(),
+        UpdateError::Exists => ToolError::caller(format!("refusing to edit {path}: Read it first")),
+        _ => {
+            call.workspace.read(&path, &workspace::WindowSpec::default()).map_or_else(FileError::into, |_| {
+                ToolError::caller(format!("{path} was just created; Read it first"))
+            })
+        }
+    })?;
+    call.session.ledgers.with(&call.workspace, |ledger| {
+        ledger.record(&path, written.version, Some(written.new));
+    });
+    let text = format!("replaced {} occurrence(s) in {path}", lines.len());
+    Ok(Facts { text, facts: Done { path: path.to_string(), lines } })
+}
+
+enum Refusal {
+    Missing,
+    Edit(EditError),
+}
+
+impl From<EditError> for Refusal {
+    fn from(error: EditError) -> Self {
+        Self::Edit(error)
+    }
+}
+
+fn refused(path: &ContainedPath, error: EditError) -> ToolError {
+    match error {
+        EditError::NotFound { diagnosis } => {
+            ToolError::with_hint(format!("old_string not found in {path}"), diagnosis)
+        }
+        EditError::Ambiguous { lines } => {
+            let numbers: Vec<String> = lines.iter().take(LISTED).map(u64::to_string).collect();
+            let more = if lines.len() > LISTED { ", …" } else { "" };
+            ToolError::with_hint(
+                format!(
+                    "old_string matched {} times in {path}; add context to make it unique or set replace_all=true",
+                    lines.len()
+                ),
+                format!("lines {}{more}", numbers.join(", ")),
+            )
+        }
+        error => ToolError::caller(format!("cannot edit {path}: {error}")),
+    }
+}

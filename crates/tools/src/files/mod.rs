@@ -1,0 +1,79 @@
+//! Files and search: Read, Write, Edit, apply_patch, Glob, Grep.
+
+mod apply_patch;
+mod edit;
+mod glob;
+mod grep;
+mod read;
+mod write;
+
+pub(crate) use apply_patch::ApplyPatch;
+pub(crate) use edit::Edit;
+pub(crate) use glob::Glob;
+pub(crate) use grep::Grep;
+pub(crate) use read::Read;
+pub(crate) use write::Write;
+
+use crate::{Call, ToolError};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use workspace::{ContainedPath, FileError, Ledger, PathError, Workspace};
+
+/// What a session has read, workspace by workspace.
+#[derive(Default)]
+pub(crate) struct Ledgers(Mutex<HashMap<String, Ledger>>);
+
+impl Ledgers {
+    /// Lets `look` at the ledger of one workspace.
+    pub(crate) fn with<T>(&self, workspace: &Workspace, look: impl FnOnce(&mut Ledger) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        look(all.entry(workspace.name().to_owned()).or_default())
+    }
+}
+
+/// The caller can mend a path or a file; what the system refused is told as it is.
+impl From<FileError> for ToolError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Cancelled => Self::Cancelled,
+            error => Self::caller(error.to_string()),
+        }
+    }
+}
+
+impl From<PathError> for ToolError {
+    fn from(error: PathError) -> Self {
+        Self::caller(error.to_string())
+    }
+}
+
+/// Runs `work` off the runtime with a flag that rises when the call is given up.
+async fn cancellable<T: Send + 'static>(
+    call: &Call,
+    work: impl FnOnce(&Call, &AtomicBool) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    struct Raise(Arc<AtomicBool>);
+    impl Drop for Raise {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let flag = Arc::new(AtomicBool::new(false));
+    let _raise = Raise(Arc::clone(&flag));
+    call.blocking(move |call| work(call, &flag)).await
+}
+
+/// Refuses a change to a file that is not what the session read, and shows what changed.
+fn stale(call: &Call, verb: &str, path: &ContainedPath, now: &[u8]) -> ToolError {
+    let changes = call.session.ledgers.with(&call.workspace, |ledger| ledger.stale(path, now));
+    let changes = changes.map(|stale| stale.changes).unwrap_or_default();
+    ToolError::with_hint(
+        format!("refusing to {verb} {path}: it changed since you read it\n{}", changes.trim_end()),
+        "Read it again, then repeat the change",
+    )
+}

@@ -1,0 +1,88 @@
+//! `Read`: lines of a file.
+
+use crate::{Call, Class, Content, Group, Reply, Spec, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use workspace::{WindowSpec, quoted};
+
+/// Bytes of one reply; what is left is a further call away.
+const MAX_BYTES: usize = 256 << 10;
+
+/// Reads a file.
+pub(crate) struct Read;
+
+/// What `Read` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    file_path: String,
+    /// first line, default 1
+    #[serde(default)]
+    offset: Option<u64>,
+    /// lines, default 2000
+    #[serde(default)]
+    limit: Option<u64>,
+}
+
+impl Tool for Read {
+    const SPEC: Spec = Spec {
+        name: "Read",
+        group: Group::Files,
+        class: Class::Read,
+        description: "Read a file as `LINENO<TAB>text` lines; images are shown. Needed before Edit, Write or \
+                      apply_patch may change an existing file.",
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+        long: false,
+    };
+    type Args = Args;
+    type Output = Reply;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<Reply, ToolError> {
+        if args.limit == Some(0) {
+            return Err(ToolError::caller("Read: `limit` must be at least 1"));
+        }
+        call.blocking(move |call| read(call, &args)).await
+    }
+}
+
+fn read(call: &Call, args: &Args) -> Result<Reply, ToolError> {
+    let path = call.workspace.resolve(&args.file_path)?;
+    let default = WindowSpec::default();
+    let spec = WindowSpec {
+        offset: args.offset.unwrap_or(default.offset).max(1),
+        limit: args.limit.unwrap_or(default.limit),
+        max_bytes: MAX_BYTES,
+        ..default
+    };
+    let read = call.workspace.read(&path, &spec)?;
+    call.session.ledgers.with(&call.workspace, |ledger| ledger.record(&path, read.version, read.bytes));
+    Ok(match read.content {
+        workspace::Content::Text(window) if window.len == 0 => Reply::text(format!("[{path} is empty]")),
+        workspace::Content::Text(window) => {
+            let mut text = window.numbered.clone();
+            if window.has_more() {
+                let next = window.first + window.lines;
+                let of = window.total_lines.map(|total| format!(" of {total}")).unwrap_or_default();
+                text.push_str(&format!(
+                    "[lines {}-{}{of}; offset={next} reads on]\n",
+                    window.first,
+                    next - 1
+                ));
+            }
+            Reply::text(text)
+        }
+        workspace::Content::Image { mime, bytes } => Reply {
+            content: vec![
+                Content::Text(format!("{}: {mime}, {} bytes", quoted(path.relative()), bytes.len())),
+                Content::Image { data: bytes.to_vec(), mime },
+            ],
+            ..Reply::default()
+        },
+        workspace::Content::Binary { kind, len } => {
+            Reply::text(format!("{path}: {kind}, {len} bytes, not shown"))
+        }
+        _ => Reply::text(format!("{path}: not shown")),
+    })
+}

@@ -1,0 +1,83 @@
+//! `Write`: a whole file.
+
+use super::stale;
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+use workspace::{ContainedPath, Expected, TextInfo, UpdateError, Written};
+
+/// Writes a file.
+pub(crate) struct Write;
+
+/// What `Write` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    file_path: String,
+    content: String,
+}
+
+/// What `Write` did.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Done {
+    path: String,
+    bytes: usize,
+    created: bool,
+}
+
+impl Tool for Write {
+    const SPEC: Spec = Spec {
+        name: "Write",
+        group: Group::Files,
+        class: Class::Write,
+        description: "Write a whole file, making parent folders. An existing file must have been Read.",
+        destructive: true,
+        idempotent: true,
+        open_world: false,
+        long: false,
+    };
+    type Args = Args;
+    type Output = Facts<Done>;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
+        call.blocking(move |call| write(call, &args)).await
+    }
+}
+
+fn write(call: &Call, args: &Args) -> Result<Facts<Done>, ToolError> {
+    let path = call.workspace.resolve(&args.file_path)?;
+    let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&path));
+    let expected = seen.map_or(Expected::Missing, Expected::Exactly);
+    let written = match put(call, &path, expected, &args.content) {
+        // deleted since it was read: there is nothing to overwrite
+        Err(UpdateError::Missing) => put(call, &path, Expected::Missing, &args.content),
+        other => other,
+    };
+    let written = written.map_err(|error| match error {
+        UpdateError::Changed { now } => stale(call, "overwrite", &path, &now),
+        UpdateError::File(error) => error.into(),
+        _ => ToolError::caller(format!("refusing to overwrite {path}: Read it first")),
+    })?;
+    let bytes = written.new.len();
+    let text = format!("wrote {bytes} bytes to {path}");
+    let facts = Done { path: path.to_string(), bytes, created: written.old.is_none() };
+    call.session.ledgers.with(&call.workspace, |ledger| {
+        ledger.record(&path, written.version, Some(written.new));
+    });
+    Ok(Facts { text, facts })
+}
+
+fn put(
+    call: &Call,
+    path: &ContainedPath,
+    expected: Expected,
+    content: &str,
+) -> Result<Written, UpdateError<Infallible>> {
+    call.workspace.update(path, expected, |old| {
+        Ok(match old {
+            Some(old) if !old.is_empty() => TextInfo::of(old).dress(content),
+            _ => content.as_bytes().to_vec(),
+        })
+    })
+}
