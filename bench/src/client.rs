@@ -1,0 +1,97 @@
+//! A client of a server on pipes: a request line out, an answer line in, nothing else, so that the client does
+//! not hide the difference between servers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// A server process and the session with it.
+pub(crate) struct Client {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    id: u64,
+}
+
+impl Client {
+    /// Starts the server and opens a session.
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {command:?}"))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("{command:?} has no pipes")
+        };
+        let mut client =
+            Self { child, input, output: BufReader::with_capacity(1 << 16, output), line: Vec::new(), id: 0 };
+        client.request("initialize", &initialize())?;
+        client.input.write_all(INITIALIZED)?;
+        Ok(client)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The answer to a tool call, as it came.
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Result<&[u8]> {
+        self.request("tools/call", &json!({ "name": tool, "arguments": arguments }))?;
+        if memchr::memmem::find(&self.line, b"\"isError\":true").is_some()
+            || memchr::memmem::find(&self.line, b"\"error\":{").is_some()
+        {
+            bail!("{tool} {arguments}: {}", String::from_utf8_lossy(&self.line));
+        }
+        Ok(&self.line)
+    }
+
+    /// The text of a tool's answer.
+    pub(crate) fn text(&mut self, tool: &str, arguments: &Value) -> Result<String> {
+        let answer: Value = serde_json::from_slice(self.call(tool, arguments)?)?;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        Ok(text.to_owned())
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Result<()> {
+        self.id += 1;
+        let request =
+            format!("{}\n", json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
+        self.input.write_all(request.as_bytes())?;
+        let id = format!("\"id\":{}", self.id);
+        loop {
+            self.line.clear();
+            if self.output.read_until(b'\n', &mut self.line)? == 0 {
+                bail!("the server left during {method}");
+            }
+            // Requests and notifications of the server's own may come in between.
+            let own = memchr::memmem::find(&self.line, b"\"method\":").is_some();
+            if !own && memchr::memmem::find(&self.line, id.as_bytes()).is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What follows `initialize`.
+pub(crate) const INITIALIZED: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+
+/// Parameters of `initialize`.
+pub(crate) fn initialize() -> Value {
+    json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": { "name": "bench", "version": "1" },
+    })
+}

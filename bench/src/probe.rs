@@ -1,0 +1,66 @@
+//! Clocks and counters of processes.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// Processor time that all living threads of a process have used.
+pub(crate) fn cpu(pid: u32) -> Result<Duration> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        let line = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        nanoseconds += line.split(' ').next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// Resident memory in bytes.
+pub(crate) fn resident(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes * 1024)
+}
+
+/// Resident memory of a process and all its children.
+pub(crate) fn resident_tree(pid: u32) -> Result<u64> {
+    let mut total = resident(pid)?;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+            total += resident_tree(child).unwrap_or(0);
+        }
+    }
+    Ok(total)
+}
+
+/// How long calls took.
+#[derive(Default)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    /// None yet.
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Runs `work` once and notes how long it took.
+    pub(crate) fn time<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let result = work()?;
+        self.0.push(start.elapsed());
+        Ok(result)
+    }
+
+    /// The middle one.
+    pub(crate) fn median(&mut self) -> Duration {
+        self.0.sort_unstable();
+        self.0.get(self.0.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// Of all calls so far.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+}

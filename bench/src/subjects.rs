@@ -1,0 +1,89 @@
+//! What is measured: the product, the floor, the peer, and the programs beside them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::client::Client;
+
+/// The MCP project's filesystem server.
+const PEER: &str = "@modelcontextprotocol/server-filesystem";
+const PEER_VERSION: &str = "2026.8.31";
+
+/// Where the programs are.
+pub(crate) struct Subjects {
+    pub(crate) product: PathBuf,
+    echo: PathBuf,
+    peer: PathBuf,
+    /// Where everything is written: on the disk that builds go to, since a temporary folder may be in memory.
+    pub(crate) scratch: PathBuf,
+}
+
+impl Subjects {
+    /// Builds the product, finds the rest, installs what is missing.
+    pub(crate) fn prepare() -> Result<Self> {
+        let own = std::env::current_exe()?;
+        let release = own.parent().context("the bench's folder")?.to_owned();
+        if cfg!(debug_assertions) {
+            bail!("a debug build measures nothing: use `cargo run --release -p bench`");
+        }
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--release", "--locked", "-p", "codegen-sandbox", "-p", "bench", "--bins"]);
+        run(build.current_dir(env!("CARGO_MANIFEST_DIR")))?;
+        run(Command::new("rg").arg("--version")).context("ripgrep is needed: `apt install ripgrep`")?;
+        let scratch = release.join("bench-scratch");
+        fs::create_dir_all(&scratch)?;
+        Ok(Self {
+            product: release.join("codegen-sandbox"),
+            echo: release.join("bench-echo"),
+            peer: peer()?,
+            scratch,
+        })
+    }
+
+    /// An empty folder.
+    pub(crate) fn folder(&self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::tempdir_in(&self.scratch)?)
+    }
+
+    /// The product on pipes.
+    pub(crate) fn product(&self, workspace: &Path) -> Result<Client> {
+        Client::start(Command::new(&self.product).arg("stdio").arg("--workspace").arg(workspace))
+    }
+
+    /// The bare SDK, answering with what is in `text`.
+    pub(crate) fn echo(&self, text: &Path) -> Result<Client> {
+        Client::start(Command::new(&self.echo).arg(text))
+    }
+
+    /// The peer on pipes.
+    pub(crate) fn peer(&self, workspace: &Path) -> Result<Client> {
+        Client::start(Command::new("node").arg(&self.peer).arg(workspace))
+    }
+}
+
+/// The peer's entry file, installed into the cache folder when it is not there yet.
+fn peer() -> Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let folder = cache.context("HOME is not set")?.join(format!("codegen-sandbox/bench/peer-{PEER_VERSION}"));
+    let entry = folder.join("node_modules").join(PEER).join("dist/index.js");
+    if !entry.exists() {
+        fs::create_dir_all(&folder)?;
+        let mut install = Command::new("npm");
+        install.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
+        run(install.arg(format!("{PEER}@{PEER_VERSION}")))
+            .context("installing the peer needs npm and the network")?;
+    }
+    Ok(entry)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
