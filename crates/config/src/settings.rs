@@ -1,6 +1,6 @@
 //! What the rest of the program may know about how it was started.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// A workspace by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub struct Settings {
     pub secrets_dir: Option<PathBuf>,
     /// Further such values, which no tool may use: the server's own tokens.
     pub withheld: Vec<Secret>,
+    /// Further patterns to scrub: regular expressions by name.
+    pub patterns: BTreeMap<String, String>,
     /// The environment commands start from.
     pub environment: Vec<(String, String)>,
     /// Fixture tools for the protocol's conformance suite; off in every normal start.

@@ -60,7 +60,7 @@ pub enum PatternError {
 }
 
 /// Collects secrets and patterns for a [`Scrubber`].
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     secrets: Vec<(String, String)>,
     patterns: Vec<(String, Regex)>,

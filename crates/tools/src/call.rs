@@ -1,6 +1,7 @@
 //! Everything a tool may touch while it runs.
 
-use crate::{Host, Progress, Session, ToolError};
+use crate::{Host, Progress, Runtime, Session, ToolError};
+use sandbox::Sandbox;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use workspace::Workspace;
@@ -16,6 +17,8 @@ pub struct Call {
     pub cancel: CancellationToken,
     /// Where progress goes.
     pub progress: Progress,
+    /// Where commands run and which hooks look on, as of the call's beginning.
+    pub runtime: Arc<Runtime>,
 }
 
 impl Call {
@@ -23,6 +26,18 @@ impl Call {
     #[must_use]
     pub fn host(&self) -> &Arc<Host> {
         &self.session.host
+    }
+
+    /// Where Bash and everything else runs.
+    #[must_use]
+    pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
+        self.runtime.sandbox()
+    }
+
+    /// Where the programs of a language run.
+    #[must_use]
+    pub fn sandbox_for(&self, language: &str) -> &Arc<dyn Sandbox> {
+        self.runtime.sandbox_for(language)
     }
 
     /// Runs work that blocks (files, search) off the runtime's own threads.

@@ -1,10 +1,17 @@
 //! What one server process holds for all its sessions.
 
-use crate::{Access, Catalog, Session, SessionGuard, ToolError, Toolset, shell::Denylist, vault::Vault};
+use crate::{
+    Access, Catalog, Runtime, Session, SessionGuard, ToolError, Toolset, hooks::Stage, shell::Denylist,
+    vault::Vault,
+};
 use config::Settings;
 use sandbox::Sandbox;
 use scrub::Scrubber;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use workspace::Workspace;
@@ -18,13 +25,12 @@ pub struct Host {
     pub settings: Settings,
     /// By name, sorted.
     pub workspaces: BTreeMap<String, Arc<Workspace>>,
-    /// Where commands run.
-    pub sandbox: Arc<dyn Sandbox>,
     /// What agents may call.
     pub tools: Toolset,
     /// Commands that are refused.
     pub(crate) denylist: Denylist,
     pub(crate) vault: Vault,
+    runtime: RwLock<Arc<Runtime>>,
     pub(crate) slots: Arc<Semaphore>,
     /// Calls.
     pub(crate) running: TaskTracker,
@@ -51,6 +57,14 @@ impl Host {
         sandbox: Arc<dyn Sandbox>,
         catalog: Catalog,
     ) -> anyhow::Result<Arc<Self>> {
+        Self::with_runtime(settings, Runtime::new(sandbox), catalog)
+    }
+
+    /// The same with sandboxes and hooks of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Host::new`], or a pattern to scrub that is not a regular expression.
+    pub fn with_runtime(settings: Settings, runtime: Runtime, catalog: Catalog) -> anyhow::Result<Arc<Self>> {
         let mut workspaces = BTreeMap::new();
         for named in &settings.workspaces {
             let workspace = Workspace::open(&named.name, &named.root)?;
@@ -63,7 +77,7 @@ impl Host {
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             vault: Vault::new(&settings)?,
             workspaces,
-            sandbox,
+            runtime: RwLock::new(Arc::new(runtime)),
             settings,
             running: TaskTracker::new(),
             background: TaskTracker::new(),
@@ -75,6 +89,21 @@ impl Host {
     #[must_use]
     pub fn scrubber(&self) -> Arc<Scrubber> {
         self.vault.scrubber()
+    }
+
+    /// Where commands run and which hooks look on, as of now.
+    pub fn runtime(&self) -> Arc<Runtime> {
+        Arc::clone(&self.runtime.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another in its place and gives back the one that was there; calls that run keep theirs.
+    pub fn replace_runtime(&self, runtime: Runtime) -> Arc<Runtime> {
+        let mut current = self.runtime.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut current, Arc::new(runtime))
+    }
+
+    pub(crate) fn stage(&self) -> Stage<'_> {
+        Stage { scrubber: self.scrubber(), background: &self.background }
     }
 
     /// A new session, held open by its guard.
@@ -98,6 +127,7 @@ impl Host {
         if timeout(grace.max(KILL_TIME), all).await.is_err() {
             tracing::warn!("some calls did not end when they were cancelled");
         }
+        self.runtime().close().await;
     }
 
     /// The workspace a call means.

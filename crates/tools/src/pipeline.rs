@@ -67,7 +67,9 @@ impl Session {
             workspace: self.host.workspace(envelope.workspace.as_deref())?,
             cancel: stop.clone(),
             progress: Progress::scrubbed(&self.host),
+            runtime: self.host.runtime(),
         };
+        self.greet(&call.runtime).await?;
         let progress = call.progress.clone();
         if spec.long {
             // A call that may be picked up again lives in a task of its own, whoever waits for it, and
@@ -158,9 +160,31 @@ async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<
     }
 }
 
-/// Runs one tool: a panic ends the call and nothing else, a cancel drops the work.
+/// Runs one tool between the hooks that look at it.
 async fn run(tool: Arc<dyn AnyTool>, call: Call, args: Map<String, Value>) -> Finished {
-    let work = AssertUnwindSafe(tool.run(&call, args)).catch_unwind();
+    let name = tool.spec().name;
+    let (host, hooks) = (call.host(), &call.runtime.hooks);
+    // Hooks that look at calls need the arguments, which the tool consumes.
+    let shown = hooks.watch(name).then(|| args.clone());
+    if let Some(shown) = &shown {
+        hooks.before(&host.stage(), name, shown).await?;
+    }
+    let done = run_alone(tool.as_ref(), &call, args).await;
+    let done = match shown {
+        None => done,
+        Some(shown) => {
+            // A failure is a result too: a hook sees what the agent would.
+            let reply = done.unwrap_or_else(|error| call.session.explain(name, error));
+            hooks.after(&host.stage(), name, &shown, &reply).await.map(|()| reply)
+        }
+    };
+    call.session.made_a_call(&call.runtime, name).await;
+    done
+}
+
+/// Runs one tool: a panic ends the call and nothing else, a cancel drops the work.
+async fn run_alone(tool: &dyn AnyTool, call: &Call, args: Map<String, Value>) -> Finished {
+    let work = AssertUnwindSafe(tool.run(call, args)).catch_unwind();
     tokio::select! {
         () = call.cancel.cancelled() => Err(ToolError::Cancelled),
         done = work => done.unwrap_or_else(|panic| Err(ToolError::Fault(panicked(panic.as_ref())))),

@@ -1,6 +1,6 @@
 //! One client's standing with the server.
 
-use crate::{Host, Notice, Notices, files::Ledgers, jobs::Jobs, shell::Shells, verify::Memory};
+use crate::{Host, Notice, Notices, files::Ledgers, jobs::Jobs, shell::Shells, verify::Memory, visit::Visit};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +28,7 @@ pub struct Session {
     pub(crate) ledgers: Ledgers,
     pub(crate) notices: Notices,
     pub(crate) verified: Memory,
+    pub(crate) visit: Visit,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -42,6 +43,7 @@ impl Session {
             ledgers: Ledgers::default(),
             notices: Notices::default(),
             verified: Memory::default(),
+            visit: Visit::default(),
             cancel,
             host,
         }
@@ -76,5 +78,6 @@ impl std::ops::Deref for SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.0.close();
+        self.0.farewell();
     }
 }

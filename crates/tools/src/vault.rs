@@ -2,7 +2,7 @@
 
 use crate::ToolError;
 use config::{Secret, SecretFile, Settings, is_secret_name};
-use scrub::Scrubber;
+use scrub::{Builder, Scrubber};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -15,6 +15,8 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// All secrets, and the scrubber that knows their values. Files are looked at again when they may have changed.
 pub(crate) struct Vault {
+    /// What the configuration adds to the shapes that are known anyway.
+    patterns: Builder,
     fixed: Vec<Secret>,
     withheld: Vec<Secret>,
     dir: Option<PathBuf>,
@@ -45,12 +47,16 @@ impl Vault {
                 tracing::warn!("secret {}: {problem}", file.secret.name);
             }
         }
-        let held = hold(&fixed, &withheld, &files, &[]);
+        let mut patterns = Scrubber::builder();
+        for (name, pattern) in &settings.patterns {
+            patterns = patterns.pattern(name, pattern)?;
+        }
+        let held = hold(patterns.clone(), &fixed, &withheld, &files, &[]);
         for name in held.scrubber.unprotected() {
             tracing::warn!("secret {name} is too short to be recognised in output");
         }
         let looked = Looked { at: Instant::now(), stamp, retired: Vec::new() };
-        Ok(Self { fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
+        Ok(Self { patterns, fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
     }
 
     /// What takes secrets out of everything that leaves.
@@ -121,13 +127,19 @@ impl Vault {
                 }
             }
         }
-        *held = hold(&self.fixed, &self.withheld, &files, &looked.retired);
+        *held = hold(self.patterns.clone(), &self.fixed, &self.withheld, &files, &looked.retired);
         Ok(true)
     }
 }
 
 /// Files first, so that what the environment says wins.
-fn hold(fixed: &[Secret], withheld: &[Secret], files: &[SecretFile], retired: &[Secret]) -> Held {
+fn hold(
+    patterns: Builder,
+    fixed: &[Secret],
+    withheld: &[Secret],
+    files: &[SecretFile],
+    retired: &[Secret],
+) -> Held {
     let mut by_name = BTreeMap::new();
     for file in files {
         let value = file.problem.clone().map_or_else(|| Ok(file.secret.value.clone()), Err);
@@ -136,7 +148,7 @@ fn hold(fixed: &[Secret], withheld: &[Secret], files: &[SecretFile], retired: &[
     for secret in fixed {
         by_name.insert(secret.name.clone(), Ok(secret.value.clone()));
     }
-    let mut scrubber = Scrubber::builder();
+    let mut scrubber = patterns;
     let files = files.iter().map(|file| &file.secret).filter(|secret| !secret.value.is_empty());
     for secret in fixed.iter().chain(withheld).chain(files).chain(retired) {
         scrubber = scrubber.secret(&secret.name, &secret.value);

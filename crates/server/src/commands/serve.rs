@@ -63,7 +63,7 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
 }
 
 fn isolation(host: &Host) -> String {
-    match host.sandbox.name() {
+    match host.runtime().sandbox().name() {
         "direct" => "none: commands run as this user (direct)".to_owned(),
         other => other.to_owned(),
     }

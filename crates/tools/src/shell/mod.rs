@@ -177,8 +177,8 @@ async fn start(
         cwd: Some(call.workspace.root().to_owned()),
         stdio,
     };
-    let Some(streaming) = call.host().sandbox.streaming() else {
-        let name = call.host().sandbox.name();
+    let Some(streaming) = call.sandbox().streaming() else {
+        let name = call.sandbox().name();
         return Err(ToolError::caller(format!("the sandbox \"{name}\" cannot keep a process running")));
     };
     streaming.start(request).await.map_err(|outcome| not_started(&outcome))

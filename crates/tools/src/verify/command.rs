@@ -63,8 +63,8 @@ pub(super) async fn run(
         cwd: Some(project.root().join(&plan.cwd)),
         stdio: if plan.merged { Stdio::Merged } else { Stdio::Separate },
     };
-    let streaming = call.host().sandbox.streaming().ok_or_else(|| {
-        let name = call.host().sandbox.name();
+    let streaming = call.sandbox().streaming().ok_or_else(|| {
+        let name = call.sandbox().name();
         NotStarted::Other(ToolError::caller(format!("the sandbox \"{name}\" cannot stream output")))
     })?;
     let process = streaming.start(request).await.map_err(|outcome| not_started(&outcome))?;
@@ -115,7 +115,7 @@ pub(super) async fn filter(
         cancel: call.cancel.clone(),
         capture_limit: None,
     };
-    let response = call.host().sandbox.spawn(request).await;
+    let response = call.sandbox().spawn(request).await;
     match response.outcome {
         Outcome::NotFound { .. } | Outcome::Refused { .. } | Outcome::Transport { .. } => {
             Err(not_started(&response.outcome))
@@ -204,5 +204,5 @@ async fn shell(call: &Call, project: &Project, script: &str, args: Vec<String>) 
     let folder = project.scratch().to_string_lossy().into_owned();
     let mut request = Request::new("sh").args(["-c", script, &folder]).args(args);
     request.timeout = SCRATCH;
-    call.host().sandbox.spawn(request).await
+    call.sandbox().spawn(request).await
 }

@@ -44,7 +44,7 @@ impl Drop for Project {
         let remove = async move {
             let mut request = Request::new("rm").args(["-rf", "--", &folder]);
             request.timeout = LOOK;
-            host.sandbox.spawn(request).await;
+            host.runtime().sandbox().spawn(request).await;
         };
         self.host.background.spawn_on(remove, &self.runtime);
     }
@@ -106,7 +106,7 @@ impl Project {
         let mut request = Request::new("sh").args(["-c", "command -v -- \"$0\"", binary]);
         request.timeout = LOOK;
         request.cwd = Some(self.root.clone());
-        let response = self.runtime.block_on(self.host.sandbox.spawn(request));
+        let response = self.runtime.block_on(self.host.runtime().sandbox().spawn(request));
         let line = String::from_utf8_lossy(&response.stdout).trim().to_owned();
         (response.outcome.success() && line.starts_with('/')).then(|| line.into())
     }
@@ -114,7 +114,7 @@ impl Project {
     fn look_around(&self) -> BTreeMap<String, String> {
         let mut request = Request::new("env").args(["-0"]);
         request.timeout = LOOK;
-        let response = self.runtime.block_on(self.host.sandbox.spawn(request));
+        let response = self.runtime.block_on(self.host.runtime().sandbox().spawn(request));
         let text = String::from_utf8_lossy(&response.stdout).into_owned();
         text.split('\0')
             .filter_map(|entry| entry.split_once('='))

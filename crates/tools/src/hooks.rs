@@ -1,0 +1,192 @@
+//! Programs that are asked before and after a call, and told about sessions.
+//!
+//! One process per event: one JSON object on its stdin, one on its stdout. A `filter` fails closed: whatever
+//! goes wrong with it denies. An `observe` hook is never waited for.
+
+use crate::{Content, Reply, ToolError};
+use config::{HookKind, HookMode, HookSpec, Phase};
+use sandbox::{EnvEntry, Request, Sandbox};
+use scrub::Scrubber;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+
+/// How much of a hook's stderr is shown to the agent.
+const SHOWN: usize = 500;
+
+/// How much of either stream of a hook is kept.
+const KEPT: usize = 1 << 20;
+
+pub(crate) struct Hook {
+    pub(crate) spec: HookSpec,
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+}
+
+/// All hooks, in the order in which they run.
+#[derive(Default)]
+pub(crate) struct Hooks(Vec<Arc<Hook>>);
+
+/// What hooks need of the process they run in.
+pub(crate) struct Stage<'a> {
+    pub(crate) scrubber: Arc<Scrubber>,
+    /// Where hooks run that nobody waits for.
+    pub(crate) background: &'a TaskTracker,
+}
+
+/// What a hook may answer. Whatever else it says is its own business.
+#[derive(Deserialize)]
+struct Answer {
+    allow: Option<bool>,
+    ack: Option<bool>,
+    reason: Option<String>,
+}
+
+impl Hooks {
+    pub(crate) fn add(&mut self, hook: Hook) {
+        self.0.push(Arc::new(hook));
+    }
+
+    pub(crate) fn sandboxes(&self) -> impl Iterator<Item = &Arc<dyn Sandbox>> {
+        self.0.iter().map(|hook| &hook.sandbox)
+    }
+
+    /// Asks before a tool runs.
+    pub(crate) async fn before(
+        &self,
+        stage: &Stage<'_>,
+        tool: &str,
+        args: &Map<String, Value>,
+    ) -> Result<(), ToolError> {
+        self.tool(stage, Phase::BeforeExecution, tool, || json!({"request": {"name": tool, "args": args}}))
+            .await
+    }
+
+    /// Asks before a result leaves.
+    pub(crate) async fn after(
+        &self,
+        stage: &Stage<'_>,
+        tool: &str,
+        args: &Map<String, Value>,
+        reply: &Reply,
+    ) -> Result<(), ToolError> {
+        let payload = || json!({"request": {"name": tool, "args": args}, "response": response(reply)});
+        self.tool(stage, Phase::AfterExecution, tool, payload).await
+    }
+
+    /// Whether any hook looks at this tool in any phase.
+    pub(crate) fn watch(&self, tool: &str) -> bool {
+        self.0.iter().any(|hook| hook.spec.kind == HookKind::Tool && hook.spec.sees(tool))
+    }
+
+    /// Whether any hook looks at sessions in this phase.
+    pub(crate) fn watch_sessions(&self, phase: Phase) -> bool {
+        self.0.iter().any(|hook| hook.spec.kind == HookKind::Session && hook.spec.phases.contains(&phase))
+    }
+
+    /// Tells, or at its start asks, about a session.
+    pub(crate) async fn session(
+        &self,
+        stage: &Stage<'_>,
+        phase: Phase,
+        event: Value,
+    ) -> Result<(), ToolError> {
+        let due = self.0.iter().filter(|hook| hook.spec.kind == HookKind::Session);
+        self.run(due, stage, phase, || json!({"event": event})).await
+    }
+
+    async fn tool(
+        &self,
+        stage: &Stage<'_>,
+        phase: Phase,
+        tool: &str,
+        payload: impl Fn() -> Value,
+    ) -> Result<(), ToolError> {
+        let due = self.0.iter().filter(|hook| hook.spec.kind == HookKind::Tool && hook.spec.sees(tool));
+        self.run(due, stage, phase, payload).await
+    }
+
+    /// Runs hooks in turn; the first denial ends it.
+    async fn run<'a>(
+        &self,
+        due: impl Iterator<Item = &'a Arc<Hook>>,
+        stage: &Stage<'_>,
+        phase: Phase,
+        payload: impl Fn() -> Value,
+    ) -> Result<(), ToolError> {
+        for hook in due.filter(|hook| hook.spec.phases.contains(&phase)) {
+            let mut event = payload();
+            event["hook"] = json!(if hook.spec.kind == HookKind::Tool { "tool" } else { "session" });
+            event["phase"] = json!(phase.name());
+            stage.scrubber.scrub_json(&mut event);
+            let asked = Arc::clone(hook);
+            match hook.spec.mode {
+                HookMode::Filter => asked.ask(event).await.map_err(|why| hook.denial(phase, &why))?,
+                HookMode::Observe => {
+                    stage.background.spawn(async move {
+                        if let Err(why) = asked.ask(event).await {
+                            tracing::warn!(hook = asked.spec.name, "a hook that observes: {why}");
+                        }
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hook {
+    /// Runs the program once. An error says why the answer is no.
+    async fn ask(&self, event: Value) -> Result<(), String> {
+        let spec = &self.spec;
+        let mut stdin = event.to_string().into_bytes();
+        stdin.push(b'\n');
+        let response = self
+            .sandbox
+            .spawn(Request {
+                env: spec.env.iter().map(|entry| EnvEntry::parse(entry)).collect(),
+                stdin,
+                timeout: spec.timeout,
+                capture_limit: Some(KEPT),
+                ..Request::new(&spec.command).args(spec.args.clone())
+            })
+            .await;
+        let stderr = String::from_utf8_lossy(&response.stderr);
+        let said = match stderr.trim() {
+            "" => String::new(),
+            text => format!("; it said: {}", text.chars().take(SHOWN).collect::<String>()),
+        };
+        if !response.outcome.success() {
+            return Err(format!("{}{said}", response.outcome));
+        }
+        let answer: Answer = serde_json::from_slice(response.stdout.trim_ascii())
+            .map_err(|error| format!("its answer is not the JSON object it should be ({error}){said}"))?;
+        match (answer.allow, answer.ack) {
+            (Some(true), _) | (None, Some(true)) => Ok(()),
+            (Some(false), _) => Err(answer.reason.unwrap_or_else(|| "no reason given".to_owned())),
+            _ => Err(format!("its answer neither allows nor denies{said}")),
+        }
+    }
+
+    fn denial(&self, phase: Phase, why: &str) -> ToolError {
+        let what = match phase {
+            Phase::AfterExecution => "result withheld",
+            Phase::SessionStart => "session denied",
+            _ => "denied",
+        };
+        tracing::info!(hook = self.spec.name, phase = phase.name(), "{what}: {why}");
+        ToolError::caller(format!("{what} by hook \"{}\": {why}", self.spec.name))
+    }
+}
+
+fn response(reply: &Reply) -> Value {
+    let content: Vec<Value> = reply
+        .content
+        .iter()
+        .map(|content| match content {
+            Content::Text(text) => json!({"type": "text", "text": text}),
+            Content::Image { data, mime } => json!({"type": "image", "mimeType": mime, "bytes": data.len()}),
+        })
+        .collect();
+    json!({"content": content, "structuredContent": reply.structured, "isError": reply.is_error})
+}
