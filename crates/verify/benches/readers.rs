@@ -6,21 +6,34 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::{fs, hint::black_box, path::PathBuf};
 use verify::{End, Languages, MapFacts, Stream, TestAsk};
 
-fn readers(criterion: &mut Criterion) {
+/// A long run as the runner would print it: real lines, many tests that pass, some that fail.
+fn long_run(language: &str) -> Vec<u8> {
     let outputs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/outputs");
+    match language {
+        "go" => fs::read(outputs.join("go/go1.26.8-mixed.jsonl")).expect("an output").repeat(100),
+        _ => {
+            let real = fs::read(outputs.join("rust/cargo1.95-mixed.txt")).expect("an output");
+            let text = String::from_utf8_lossy(&real).into_owned();
+            let (build, run) = text.split_once("\nrunning 13 tests\n").expect("a run");
+            let passing: String = (0..60_000).map(|n| format!("test module::case_{n} ... ok\n")).collect();
+            format!("{build}\nrunning 60013 tests\n{passing}{run}").into_bytes()
+        }
+    }
+}
+
+fn readers(criterion: &mut Criterion) {
     let facts = MapFacts { root: "/sample".into(), ..MapFacts::default() };
     let mut group = criterion.benchmark_group("readers");
-    for (language, file) in [("go", "go/go1.26.8-mixed.jsonl"), ("rust", "rust/cargo1.95-mixed.txt")] {
+    for language in ["go", "rust"] {
         let detector = Languages::shipped().get(language).expect("a shipped language");
-        let once = fs::read(outputs.join(file)).expect("an output");
-        let many = once.repeat((4 << 20) / once.len() + 1);
+        let bytes = long_run(language);
         let plan = detector.test_cmd(&facts, &TestAsk::default()).expect("a plan").remove(0);
-        group.throughput(Throughput::Bytes(many.len() as u64));
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.sample_size(10);
         group.bench_function(language, |bencher| {
             bencher.iter(|| {
                 let mut reader = detector.test_reader(&plan, &facts);
-                many.chunks(64 << 10).for_each(|chunk| reader.feed(Stream::Stdout, chunk));
+                bytes.chunks(64 << 10).for_each(|chunk| reader.feed(Stream::Stdout, chunk));
                 black_box(reader.finish(&End::Exited(1), &facts))
             });
         });

@@ -45,6 +45,8 @@ pub(super) struct Panic {
 /// The panic that ended a test: the last one of the test's own thread, else the last one.
 pub(super) fn panic_in(lines: &[String], thread: &str) -> Option<Panic> {
     let header = |line: &String| {
+        // Regular expressions on every line would cost more than all the rest.
+        line.starts_with("thread '").then_some(())?;
         PANIC.captures(line).or_else(|| OLD_PANIC.captures(line)).map(|parts| parts[1].to_owned())
     };
     let at = lines
