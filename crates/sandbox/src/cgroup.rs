@@ -7,6 +7,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+/// How groups are named; the number of the server's process follows.
+const PREFIX: &str = "codegen-sandbox-";
+
 /// Which interface the kernel offers for a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -42,12 +45,31 @@ impl Hierarchy {
         usable.then_some(Self { parent, version: Version::Two })
     }
 
+    /// Removes the groups of servers that were killed.
+    pub(crate) fn sweep(&self) {
+        for entry in fs::read_dir(&self.parent).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner =
+                name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+
     /// Makes a group.
     pub(crate) fn make(&self, memory: u64) -> io::Result<Group> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = self.parent.join(format!("codegen-sandbox-{}-{number}", std::process::id()));
-        fs::create_dir(&path)?;
+        let path = loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = self.parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => break path,
+                // Left by a killed server that had this process's number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
         let group = Group { path, version: self.version };
         let cap = memory.to_string();
         match self.version {

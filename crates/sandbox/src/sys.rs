@@ -288,7 +288,7 @@ impl Starter {
         Self { stack: vec![0; 64 * 1024] }
     }
 
-    /// Starts `program` in a session of its own; its descriptors beyond 0, 1 and 2 must all be close-on-exec.
+    /// Starts `program` in a process group of its own; its descriptors beyond 0, 1 and 2 must all be close-on-exec.
     pub(crate) fn start(&mut self, program: &Program<'_>) -> Result<i32, (Stage, i32)> {
         let pointers = |list: &[&CStr]| -> Vec<*const c_char> {
             list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
@@ -344,7 +344,13 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
 unsafe fn execute(plan: &mut Plan) -> (Stage, i32) {
     // SAFETY: system calls on the child's own state, and C strings as promised above.
     unsafe {
-        libc::setsid();
+        // The spawner has left the server's terminal for all of them, so a group suffices: every session is a
+        // group of its own for the scheduler, and starting one on a busy machine costs milliseconds.
+        if plan.terminal {
+            libc::setsid();
+        } else {
+            libc::setpgid(0, 0);
+        }
         for (at, fd) in (0..).zip(plan.stdio) {
             // The supervisor's own 0, 1 and 2 are /dev/null, so no source is overwritten before its turn.
             if fd == at {

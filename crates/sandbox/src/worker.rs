@@ -19,6 +19,8 @@ use tokio::io::unix::AsyncFd;
 
 /// Idle supervisors beyond this number are let go.
 const MOST_IDLE: usize = 16;
+/// How many fresh supervisors are kept where none is used twice.
+const FRESH: usize = 2;
 /// How long a kill may take before the caller is told that something is stuck in the kernel.
 const KILL_GRACE: Duration = Duration::from_secs(20);
 
@@ -71,6 +73,18 @@ impl Pool {
         }
     }
 
+    /// Where every call gets a fresh supervisor, has the next ones made meanwhile.
+    async fn prepare_next(&self) {
+        if self.source.reusable() {
+            return;
+        }
+        while self.idle.lock().unwrap_or_else(PoisonError::into_inner).len() < FRESH {
+            // The next call that finds none asks for itself, and reports what is wrong.
+            let Ok(worker) = self.source.new_worker().await else { return };
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        }
+    }
+
     /// Starts a program; `fds` are its standard streams.
     pub(crate) async fn start(
         self: &Arc<Self>,
@@ -89,6 +103,7 @@ impl Pool {
             };
             match wire::send(&worker.socket, &packet, &sent) {
                 Ok(()) => {
+                    self.prepare_next().await;
                     let Worker { socket, group } = worker;
                     let socket = sys::watched(socket).map_err(|e| transport("the runtime", &e))?;
                     let kills = group.as_ref().map_or(0, Group::memory_kills);

@@ -158,6 +158,9 @@ impl Zygote {
             other => return Err(io::Error::other(format!("unexpected {other:?}"))),
         }
         let groups = plan.caps.memory.and_then(|cap| Some((Hierarchy::find()?, cap)));
+        if let Some((hierarchy, _)) = &groups {
+            hierarchy.sweep();
+        }
         // Every call has a loopback of its own then.
         let reusable = plan.network != Network::None;
         let mut zygote = Self { socket, groups, reusable };

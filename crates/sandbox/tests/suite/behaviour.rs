@@ -63,16 +63,18 @@ async fn a_missing_folder_is_named() {
 }
 
 #[tokio::test]
-async fn children_have_default_signals_and_a_session_of_their_own() {
+async fn children_have_default_signals_and_a_group_of_their_own() {
     let script = r"
 import os, signal
-print(os.getsid(0) == os.getpid(), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, len(signal.pthread_sigmask(0, [])))
+print(os.getpgid(0) == os.getpid() and os.getsid(0) != SERVER, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, len(signal.pthread_sigmask(0, [])))
 status = open('/proc/self/status').read()
 ignored = [l.split()[1] for l in status.splitlines() if l.startswith('SigIgn')][0]
 print(hex(int(ignored, 16) & 0x7fffffff), sorted(os.listdir('/proc/self/fd'))[:3], len(os.listdir('/proc/self/fd')))
 ";
     // `-I`: Python itself ignores SIGPIPE and SIGXFSZ, so only those may show.
-    let response = Direct::new("direct").spawn(Request::new("python3").args(["-I", "-c", script])).await;
+    let session = rustix::process::getsid(None).unwrap().as_raw_nonzero().to_string();
+    let script = script.replace("SERVER", &session);
+    let response = Direct::new("direct").spawn(Request::new("python3").args(["-I", "-c", &script])).await;
     let text = String::from_utf8_lossy(&response.stdout);
     assert_eq!(text, "True True 0\n0x1001000 ['0', '1', '2'] 4\n", "{response:?}");
 }

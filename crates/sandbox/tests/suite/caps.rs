@@ -232,7 +232,11 @@ async fn denials_are_explained() {
         }
         for script in ["cat /no/such/file", "exit 3", "cat nothing", "chmod 000 notes; false", "true"] {
             let response = sh(&sandbox, script).await;
-            assert_eq!(response.notes, [summary.clone()], "{tier}, {script}: not the sandbox's doing");
+            assert_eq!(
+                response.notes,
+                std::slice::from_ref(&summary),
+                "{tier}, {script}: not the sandbox's doing"
+            );
         }
         let process = {
             let request = StartRequest {

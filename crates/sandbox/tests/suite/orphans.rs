@@ -65,7 +65,11 @@ impl Nasty {
         let path = self.file("ready");
         let limit = Instant::now() + Duration::from_secs(30);
         while !path.exists() {
-            assert!(Instant::now() < limit, "{}: the program never got ready", self.kind);
+            if Instant::now() > limit {
+                let said =
+                    ["output", "errors"].map(|f| std::fs::read_to_string(self.file(f)).unwrap_or_default());
+                panic!("{}: the program never got ready {}", self.kind, said.join("\n"));
+            }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let lock = File::open(self.file("lock")).unwrap();

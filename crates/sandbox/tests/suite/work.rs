@@ -31,7 +31,7 @@ impl Project {
     async fn run(&self, tier: Tier, script: &str) -> String {
         let sandbox = Isolated::builder("work").workspace(self.path()).tier(tier).build().unwrap();
         let mut request = Request::new("bash").args(["-c", script]);
-        request.timeout = Duration::from_secs(55);
+        request.timeout = Duration::from_secs(170);
         let response = sandbox.spawn(request).await;
         let text = [&response.stdout[..], &response.stderr[..]].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -155,10 +155,13 @@ def test_loop():
 def test_terminal():
     assert subprocess.run(["script", "-qc", "tty", "/dev/null"], capture_output=True, text=True).stdout.startswith("/dev/pts")
 "#;
-    for tier in TIERS {
-        let project = Project::new(&[("test_x.py", test)]);
-        let script =
-            "python3 -m venv .venv && .venv/bin/pip install -q pytest && .venv/bin/pytest -q test_x.py";
+    let project = Project::new(&[("test_x.py", test)]);
+    // Making a venv is slow, so the second tier installs into the one that the first has made.
+    let scripts = [
+        "python3 -m venv .venv && .venv/bin/pip install -q pytest && .venv/bin/pytest -q test_x.py",
+        ".venv/bin/pip install -q --force-reinstall --no-deps pytest && .venv/bin/pytest -q test_x.py",
+    ];
+    for (tier, script) in TIERS.into_iter().zip(scripts) {
         let text = project.run(tier, script).await;
         assert!(text.contains("6 passed"), "{text}");
     }
