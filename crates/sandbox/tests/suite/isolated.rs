@@ -186,3 +186,19 @@ async fn landlock_leaves_no_orphan() {
     let place = tempfile::tempdir().unwrap();
     crate::orphans::ends_by_the_caller(Arc::new(build(Tier::Landlock, place.path())), place.path()).await;
 }
+
+#[test]
+fn the_documentation_has_the_table_of_guarantees() {
+    use sandbox::isolated::{GUARANTEES, Holds};
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/isolation.md")).unwrap();
+    let cell = |holds| match holds {
+        Holds::Yes => "yes".to_owned(),
+        Holds::FromLandlock(version) => format!("Landlock {version}"),
+        Holds::No(why) => format!("no: {why}"),
+    };
+    for g in GUARANTEES {
+        let row = format!("| `{}` | {} | {} | {} |", g.name, g.text, cell(g.namespaces), cell(g.landlock));
+        assert!(page.contains(&row), "docs/src/isolation.md lacks the row\n{row}");
+    }
+}
