@@ -151,7 +151,10 @@ pub trait Detector: Send + Sync {
     }
 
     /// Reads what the linter left behind.
-    fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun;
+    fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun {
+        let _ = (facts, captured);
+        LintRun { incomplete: Some(format!("{} cannot be read", plan.runner)), ..LintRun::default() }
+    }
 
     /// The command that checks types.
     ///

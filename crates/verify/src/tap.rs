@@ -25,6 +25,8 @@ pub struct Tap {
     /// Results and the plan at each level of nesting.
     levels: Vec<Level>,
     said: usize,
+    /// The latest result was a sum: what follows is said about that, not about a leaf.
+    muted: bool,
     version: bool,
     bail: Option<String>,
 }
@@ -75,6 +77,7 @@ impl Tap {
 
     fn point(&mut self, depth: usize, ok: bool, rest: &str) {
         self.said = 0;
+        self.muted = false;
         let (name, directive) = describe(rest);
         let skipped = directive.starts_with("skip") || directive.starts_with("todo");
         let count = self.points.len();
@@ -93,6 +96,7 @@ impl Tap {
                 }
             }
             if ok || self.points[first..].iter().any(|point| !point.ok) {
+                self.muted = true;
                 return;
             }
         }
@@ -103,7 +107,8 @@ impl Tap {
     }
 
     fn say(&mut self, line: &str) {
-        let Some(point) = self.points.last_mut().filter(|point| !point.ok) else { return };
+        let muted = self.muted;
+        let Some(point) = self.points.last_mut().filter(|point| !point.ok && !muted) else { return };
         self.said += line.len();
         if self.said <= SAID {
             point.said.push(line.to_owned());

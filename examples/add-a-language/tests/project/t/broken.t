@@ -1,0 +1,4 @@
+use strict;
+use warnings;
+use Test::More;
+my $x = ;
