@@ -85,6 +85,7 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         tools: ToolFilter(flags.tools),
         secrets,
         secrets_dir: flags.secrets_dir,
+        state_dir: state_dir(&environment),
         environment: environment.into_iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).collect(),
         conformance: flags.conformance,
         ..Settings::default()
@@ -107,6 +108,18 @@ impl Limits {
             ..self
         }
     }
+}
+
+/// Where the user's programs keep what is worth keeping but not worth backing up.
+fn state_dir(environment: &[(String, String)]) -> PathBuf {
+    let value = |name: &str| {
+        let found = environment.iter().find(|(key, value)| key == name && value.starts_with('/'));
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    value("XDG_STATE_HOME")
+        .or_else(|| value("HOME").map(|home| home.join(".local/state")))
+        .unwrap_or_else(std::env::temp_dir)
+        .join("codegen-sandbox")
 }
 
 fn workspaces(flags: &Flags) -> Result<Vec<NamedRoot>, ConfigError> {

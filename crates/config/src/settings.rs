@@ -102,6 +102,8 @@ pub struct Settings {
     pub withheld: Vec<Secret>,
     /// Further patterns to scrub: regular expressions by name.
     pub patterns: BTreeMap<String, String>,
+    /// Where what outlives a process is kept: snapshots.
+    pub state_dir: PathBuf,
     /// The environment commands start from.
     pub environment: Vec<(String, String)>,
     /// Fixture tools for the protocol's conformance suite; off in every normal start.

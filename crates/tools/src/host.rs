@@ -2,7 +2,7 @@
 
 use crate::{
     Access, Catalog, Runtime, Session, SessionGuard, ToolError, Toolset, hooks::Stage, shell::Denylist,
-    vault::Vault,
+    state::Stores, vault::Vault,
 };
 use config::Settings;
 use sandbox::Sandbox;
@@ -31,6 +31,7 @@ pub struct Host {
     pub(crate) denylist: Denylist,
     pub(crate) vault: Vault,
     runtime: RwLock<Arc<Runtime>>,
+    pub(crate) snapshots: Stores,
     pub(crate) slots: Arc<Semaphore>,
     /// Calls.
     pub(crate) running: TaskTracker,
@@ -74,6 +75,7 @@ impl Host {
         Ok(Arc::new(Self {
             denylist,
             tools: Toolset::new(&settings, catalog)?,
+            snapshots: Stores::new(&settings.state_dir),
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             vault: Vault::new(&settings)?,
             workspaces,

@@ -4,7 +4,10 @@ use crate::{
     ToolError,
     files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
-    state::{SecretValue, SecretsAvailable},
+    state::{
+        SecretValue, SecretsAvailable, SnapshotCreate, SnapshotDelete, SnapshotDiff, SnapshotList,
+        SnapshotRestore,
+    },
     tool::{AnyTool, Class, Spec, Tool},
     verify::{LastTestFailures, RunFailingTests, RunFormat, RunLint, RunScript, RunTests, RunTypecheck},
 };
@@ -39,6 +42,11 @@ impl Catalog {
             .with(RunTypecheck)
             .with(RunFormat)
             .with(RunScript)
+            .with(SnapshotCreate)
+            .with(SnapshotList)
+            .with(SnapshotDiff)
+            .with(SnapshotRestore)
+            .with(SnapshotDelete)
             .with(SecretValue)
             .with(SecretsAvailable)
     }

@@ -9,6 +9,7 @@ mod pipeline;
 mod probes;
 mod secrets;
 mod shell;
+mod snapshots;
 mod support;
 mod verify;
 mod watch;

@@ -17,6 +17,7 @@ use object::{Commit, Kind, Mode, Oid};
 use restore::Intent;
 use std::{
     io,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -157,6 +158,14 @@ impl Snapshots {
             Intent::remove(folder)?;
         }
         Ok(snapshots)
+    }
+
+    /// The name of the folder that holds the snapshots of the workspace at `root`, unlike any other's.
+    #[must_use]
+    pub fn folder_name(root: &Path) -> String {
+        let name = root.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
+        format!("{name}-{}", &Kind::Blob.id(root.as_os_str().as_bytes()).to_string()[..16])
     }
 
     /// Takes a snapshot under a name of its own; the id of its commit.

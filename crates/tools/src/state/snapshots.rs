@@ -1,0 +1,290 @@
+//! `snapshot_create`, `snapshot_list`, `snapshot_diff`, `snapshot_restore` and `snapshot_delete`.
+
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, bound::head_and_tail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+use workspace::{Change, Retention, SnapshotError, Snapshots, Workspace, quoted};
+
+/// Lines of one file's difference that are shown.
+const DIFF_LINES: usize = 500;
+/// Bytes of all differences together.
+const DIFF_BYTES: usize = 100 * 1024;
+/// Restored files that are named.
+const NAMED: usize = 200;
+
+/// The snapshots of every workspace, opened when they are first asked for.
+pub(crate) struct Stores {
+    folder: PathBuf,
+    open: Mutex<BTreeMap<PathBuf, Arc<Snapshots>>>,
+}
+
+impl Stores {
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self { folder: state_dir.join("snapshots"), open: Mutex::default() }
+    }
+
+    fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Snapshots>, ToolError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.get(workspace.root()) {
+            return Ok(Arc::clone(found));
+        }
+        let folder = self.folder.join(Snapshots::folder_name(workspace.root()));
+        let opened = Snapshots::open(Arc::clone(workspace), &folder, Retention::default())?;
+        let opened = Arc::new(opened);
+        open.insert(workspace.root().to_owned(), Arc::clone(&opened));
+        Ok(opened)
+    }
+}
+
+impl From<SnapshotError> for ToolError {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::Io { action, source } => {
+                Self::with_hint(format!("{action}: {source}"), "check the disk's free space and permissions")
+            }
+            other => Self::caller(other.to_string()),
+        }
+    }
+}
+
+/// Work on the snapshots of a call's workspace.
+async fn on_snapshots<T: Send + 'static>(
+    call: &Call,
+    work: impl FnOnce(&Snapshots) -> Result<T, SnapshotError> + Send + 'static,
+) -> Result<T, ToolError> {
+    call.blocking(move |call| {
+        let snapshots = call.host().snapshots.of(&call.workspace)?;
+        Ok(work(&snapshots)?)
+    })
+    .await
+}
+
+/// What tools of snapshots have in common.
+const fn spec(name: &'static str, class: Class, description: &'static str) -> Spec {
+    let writes = matches!(class, Class::Write);
+    Spec {
+        name,
+        group: Group::State,
+        class,
+        description,
+        destructive: writes,
+        idempotent: !writes,
+        open_world: false,
+        long: false,
+    }
+}
+
+/// A snapshot's name.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Name {
+    name: String,
+}
+
+/// Takes a snapshot.
+pub(crate) struct SnapshotCreate;
+
+/// What `snapshot_create` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateArgs {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+/// What `snapshot_create` made.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Created {
+    name: String,
+    id: String,
+}
+
+impl Tool for SnapshotCreate {
+    const SPEC: Spec = spec(
+        "snapshot_create",
+        Class::Write,
+        "Keep the workspace's files as they are now (not ignored ones), outside it and outside its repository.",
+    );
+    type Args = CreateArgs;
+    type Output = Facts<Created>;
+
+    async fn run(&self, call: &Call, args: CreateArgs) -> Result<Facts<Created>, ToolError> {
+        let CreateArgs { name, description } = args;
+        let asked = name.clone();
+        let id = on_snapshots(call, move |snapshots| {
+            snapshots.create(&asked, description.as_deref().unwrap_or_default())
+        })
+        .await?;
+        Ok(Facts { text: format!("snapshot {name} created: {id}"), facts: Created { name, id } })
+    }
+}
+
+/// Lists snapshots.
+pub(crate) struct SnapshotList;
+
+/// No arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// One snapshot.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Kept {
+    name: String,
+    id: String,
+    /// RFC 3339.
+    taken: String,
+    description: String,
+}
+
+/// What `snapshot_list` found, newest first.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct List {
+    snapshots: Vec<Kept>,
+}
+
+impl Tool for SnapshotList {
+    const SPEC: Spec = spec("snapshot_list", Class::Read, "Snapshots, newest first.");
+    type Args = Nothing;
+    type Output = Facts<List>;
+
+    async fn run(&self, call: &Call, _: Nothing) -> Result<Facts<List>, ToolError> {
+        let found = on_snapshots(call, Snapshots::list).await?;
+        let snapshots: Vec<Kept> = found
+            .into_iter()
+            .map(|snapshot| Kept {
+                taken: jiff::Timestamp::try_from(snapshot.taken).unwrap_or_default().to_string(),
+                name: snapshot.name,
+                id: snapshot.id,
+                description: snapshot.description,
+            })
+            .collect();
+        let line = |kept: &Kept| {
+            let short = kept.id.get(..12).unwrap_or(&kept.id);
+            format!("{}\t{short}\t{}\t{}", kept.name, kept.taken, kept.description.replace('\n', " "))
+        };
+        let text = if snapshots.is_empty() {
+            "no snapshots".to_owned()
+        } else {
+            snapshots.iter().map(line).collect::<Vec<_>>().join("\n")
+        };
+        Ok(Facts { text, facts: List { snapshots } })
+    }
+}
+
+/// Compares a snapshot with now.
+pub(crate) struct SnapshotDiff;
+
+/// What `snapshot_diff` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DiffArgs {
+    name: String,
+    /// only this file or folder
+    #[serde(default)]
+    path: Option<String>,
+}
+
+impl Tool for SnapshotDiff {
+    const SPEC: Spec =
+        spec("snapshot_diff", Class::Read, "What changed since a snapshot, as a unified diff.");
+    type Args = DiffArgs;
+    type Output = String;
+
+    async fn run(&self, call: &Call, args: DiffArgs) -> Result<String, ToolError> {
+        let path = match args.path.as_deref().filter(|path| !path.is_empty()) {
+            Some(path) => Some(call.workspace.resolve_entry(path)?.relative().to_owned()),
+            None => None,
+        };
+        let diff = on_snapshots(call, move |snapshots| {
+            let below = path.as_deref().filter(|path| !path.as_os_str().is_empty());
+            snapshots.diff(&args.name, below, DIFF_LINES)
+        })
+        .await?;
+        if diff.is_empty() {
+            return Ok("no differences".to_owned());
+        }
+        Ok(match head_and_tail(&diff, DIFF_BYTES) {
+            Some(cut) => format!("{cut}\n[pass `path` to see one file or folder whole]"),
+            None => diff,
+        })
+    }
+}
+
+/// Goes back to a snapshot.
+pub(crate) struct SnapshotRestore;
+
+/// What a restore did to one file.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Touched {
+    path: String,
+    change: &'static str,
+}
+
+/// What `snapshot_restore` did.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Restored {
+    name: String,
+    files: Vec<Touched>,
+}
+
+impl Tool for SnapshotRestore {
+    const SPEC: Spec = spec(
+        "snapshot_restore",
+        Class::Write,
+        "Put the workspace back to a snapshot: changed files are restored, files made since are deleted, ignored \
+         ones stay.",
+    );
+    type Args = Name;
+    type Output = Facts<Restored>;
+
+    async fn run(&self, call: &Call, args: Name) -> Result<Facts<Restored>, ToolError> {
+        let restored = on_snapshots(call, move |snapshots| snapshots.restore(&args.name)).await?;
+        let files: Vec<Touched> = restored
+            .changes
+            .iter()
+            .map(|(change, path)| Touched { path: quoted(path).into_owned(), change: word(*change) })
+            .collect();
+        let changed = restored.changes.iter().filter(|(change, _)| *change != Change::KeptIgnored).count();
+        let mut text = format!("restored snapshot {} ({changed} file(s) changed):", restored.name);
+        for file in files.iter().take(NAMED) {
+            let _ = write!(text, "\n{} {}", file.change, file.path);
+        }
+        if files.len() > NAMED {
+            let _ = write!(text, "\n[{} more]", files.len() - NAMED);
+        }
+        Ok(Facts { text, facts: Restored { name: restored.name, files } })
+    }
+}
+
+fn word(change: Change) -> &'static str {
+    match change {
+        Change::Created => "created",
+        Change::Changed => "changed",
+        Change::Deleted => "deleted",
+        Change::KeptIgnored => "kept (ignored)",
+    }
+}
+
+/// Forgets a snapshot.
+pub(crate) struct SnapshotDelete;
+
+impl Tool for SnapshotDelete {
+    const SPEC: Spec =
+        spec("snapshot_delete", Class::Write, "Forget a snapshot; the files stay as they are.");
+    type Args = Name;
+    type Output = String;
+
+    async fn run(&self, call: &Call, args: Name) -> Result<String, ToolError> {
+        let text = format!("snapshot {} deleted", args.name);
+        on_snapshots(call, move |snapshots| snapshots.delete(&args.name)).await?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,41 @@
+//! Snapshots through the pipeline.
+
+use crate::support::Setup;
+use serde_json::json;
+use std::fs;
+
+#[tokio::test]
+async fn a_snapshot_is_made_listed_compared_restored_and_forgotten() {
+    let state = tempfile::tempdir().unwrap();
+    let mut setup = Setup::default();
+    setup.settings.state_dir = state.path().to_owned();
+    let bench = setup.bench();
+    let client = bench.client();
+    let file = bench.root().join("a.txt");
+    fs::write(&file, "one\n").unwrap();
+    assert_eq!(client.ok("snapshot_list", json!({})).await, "no snapshots");
+    let created = client.ok("snapshot_create", json!({"name": "good", "description": "it works"})).await;
+    assert!(created.starts_with("snapshot good created: "), "{created}");
+    let listed = client.ok("snapshot_list", json!({})).await;
+    assert!(listed.starts_with("good\t") && listed.ends_with("\tit works"), "{listed}");
+    assert_eq!(client.ok("snapshot_diff", json!({"name": "good"})).await, "no differences");
+
+    fs::write(&file, "two\n").unwrap();
+    fs::write(bench.root().join("new.txt"), "new\n").unwrap();
+    let diff = client.ok("snapshot_diff", json!({"name": "good", "path": "a.txt"})).await;
+    assert!(diff.contains("-one\n+two\n") && !diff.contains("new.txt"), "{diff}");
+    assert_eq!(
+        client.ok("snapshot_restore", json!({"name": "good"})).await,
+        "restored snapshot good (2 file(s) changed):\nchanged a.txt\ndeleted new.txt"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
+    assert_eq!(
+        client.err("snapshot_restore", json!({"name": "bad"})).await,
+        "no snapshot named \"bad\"; there are: good"
+    );
+    client.ok("snapshot_delete", json!({"name": "good"})).await;
+    assert_eq!(client.ok("snapshot_list", json!({})).await, "no snapshots");
+    let inside: Vec<_> =
+        fs::read_dir(bench.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(inside, ["a.txt"], "nothing of ours stays in the workspace");
+}
