@@ -358,7 +358,7 @@ async fn gigabyte_alone() {
     bash(&client, "seq 1 30000").await;
     let before = peak();
     let text = bash(&client, "yes 'all work and no play makes jack a dull boy' | head -c 1073741824").await;
-    let id = start(&client, "yes 'the same in the background' | head -c 10485760").await;
+    let id = start(&client, "yes 'the same in the background' | head -c 3145728").await;
     read_until(&client, &id, "completed").await;
     let grown = peak() - before;
     println!("peak memory grew by {} KiB", grown >> 10);
