@@ -5,7 +5,7 @@ use crate::{
     files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     state::{
-        SecretValue, SecretsAvailable, SnapshotCreate, SnapshotDelete, SnapshotDiff, SnapshotList,
+        RenderDot, SecretValue, SecretsAvailable, SnapshotCreate, SnapshotDelete, SnapshotDiff, SnapshotList,
         SnapshotRestore,
     },
     tool::{AnyTool, Class, Spec, Tool},
@@ -49,6 +49,7 @@ impl Catalog {
             .with(SnapshotDelete)
             .with(SecretValue)
             .with(SecretsAvailable)
+            .with(RenderDot)
     }
 
     /// One more.

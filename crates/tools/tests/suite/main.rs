@@ -7,6 +7,7 @@ mod files;
 mod orphans;
 mod pipeline;
 mod probes;
+mod render;
 mod secrets;
 mod shell;
 mod snapshots;

@@ -1,0 +1,110 @@
+//! render_dot with the real Graphviz.
+
+use crate::support::{Bench, Setup};
+use serde_json::json;
+use std::{fs, time::Instant};
+use tools::Content;
+
+const GRAPH: &str = "digraph { a -> b [label=\"to é\"]; b -> c }";
+
+#[tokio::test]
+async fn a_graph_becomes_a_picture() {
+    let bench = Bench::new();
+    let client = bench.client();
+    for (path, begin) in [("a/graph.svg", &b"<?xml"[..]), ("graph.PNG", b"\x89PNG"), ("graph.pdf", b"%PDF")] {
+        let text = client.ok("render_dot", json!({"source": GRAPH, "output_path": path})).await;
+        let bytes = fs::read(bench.root().join(path)).unwrap();
+        assert_eq!(text, format!("wrote {} bytes to {path}", bytes.len()));
+        assert!(bytes.starts_with(begin), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_shown_when_asked_for() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let args = json!({"source": GRAPH, "output_path": "g.png", "show": true});
+    let reply = client.call("render_dot", args).await;
+    let written = fs::read(bench.root().join("g.png")).unwrap();
+    assert_eq!(reply.content[1], Content::Image { data: written, mime: "image/png" });
+    let args = json!({"source": GRAPH, "output_path": "g.pdf", "show": true});
+    assert!(client.ok("render_dot", args).await.ends_with("a .pdf cannot be shown; write a .png"));
+}
+
+#[tokio::test]
+async fn bad_input_is_explained_and_writes_nothing() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let text = client.err("render_dot", json!({"source": "digraph { a -> }", "output_path": "g.svg"})).await;
+    assert!(text.starts_with("render_dot: exit 1\n") && text.contains("syntax error in line 1"), "{text}");
+    assert_eq!(
+        client.err("render_dot", json!({"source": GRAPH, "output_path": "g.gif"})).await,
+        "render_dot: `output_path` must end in .svg, .png or .pdf, got \"g.gif\""
+    );
+    assert_eq!(
+        client.err("render_dot", json!({"source": " ", "output_path": "g.svg"})).await,
+        "render_dot: `source` is empty"
+    );
+    let huge = "a".repeat((1 << 20) + 1);
+    assert_eq!(
+        client.err("render_dot", json!({"source": huge, "output_path": "g.svg"})).await,
+        "render_dot: `source` has 1048577 bytes; at most 1048576"
+    );
+    let outside = client.err("render_dot", json!({"source": GRAPH, "output_path": "../g.svg"})).await;
+    assert!(outside.contains("../g.svg"), "{outside}");
+    assert!(fs::read_dir(bench.root()).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn files_named_in_a_graph_are_not_opened() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let outside = bench.dir.path().join("outside.png");
+    client.ok("render_dot", json!({"source": GRAPH, "output_path": "in.png"})).await;
+    fs::rename(bench.root().join("in.png"), &outside).unwrap();
+    for source in [
+        format!("digraph {{ a [image=\"{}\"] }}", outside.display()),
+        format!("digraph {{ a [\"image\" = \"{}\"] }}", outside.display()),
+        format!(
+            "digraph {{ a [label=<<table><tr><td><img src=\"{}\"/></td></tr></table>>] }}",
+            outside.display()
+        ),
+        format!("digraph {{ a [shape=box shapefile=\"{}\"] }}", outside.display()),
+    ] {
+        let text = client.err("render_dot", json!({"source": source, "output_path": "g.svg"})).await;
+        assert!(text.contains("refers to a file, which is not opened"), "{text}");
+    }
+    // Hidden from us, but not from Graphviz, which was told to open nothing.
+    let split = format!("digraph {{ a [\"im\"+\"age\"=\"{}\"] }}", outside.display());
+    let args = json!({"source": split, "output_path": "g.svg"});
+    let reply = client.call("render_dot", args).await;
+    let drawn = fs::read_to_string(bench.root().join("g.svg")).unwrap_or_default();
+    assert!(!drawn.contains("outside.png\""), "{}\n{drawn}", reply.all_text());
+}
+
+#[tokio::test]
+async fn an_endless_drawing_is_ended() {
+    let bench = Bench::new();
+    let mut graph = "digraph { ".to_owned();
+    for n in 0..3000 {
+        graph += &format!("n{} -> n{}; n{n} -> n{};", n % 700, (n * 7 + 3) % 700, (n * 13) % 3000);
+    }
+    graph += "}";
+    let begin = Instant::now();
+    let args = json!({"source": graph, "output_path": "g.svg", "timeout": 1});
+    let text = bench.client().err("render_dot", args).await;
+    assert!(begin.elapsed().as_secs() < 30);
+    assert!(text.starts_with("render_dot: timed out after 1s; nothing was written"), "{text}");
+    assert!(!bench.root().join("g.svg").exists());
+}
+
+#[tokio::test]
+async fn a_missing_program_is_named() {
+    let mut setup = Setup::default();
+    setup.settings.environment = vec![("PATH".to_owned(), "/nowhere".to_owned())];
+    let bench = setup.bench();
+    assert_eq!(
+        bench.client().err("render_dot", json!({"source": GRAPH, "output_path": "g.svg"})).await,
+        "render_dot needs the program `dot` of Graphviz, which is not installed\nthe package is called graphviz"
+    );
+}
