@@ -165,7 +165,7 @@ async fn dot(call: &Call, source: String, format: Format, timeout: Duration) -> 
         capture_limit: Some(MAX_OUTPUT),
         ..Request::new("dot").args([format!("-T{}", format.name())])
     };
-    call.host().sandbox.spawn(request).await
+    call.sandbox().spawn(request).await
 }
 
 /// Warnings of a drawing that was made, or why there is none.
