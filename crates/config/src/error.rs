@@ -1,5 +1,6 @@
 //! Why settings could not be made.
 
+use crate::FileError;
 use std::{net::SocketAddr, path::PathBuf};
 
 /// A setting that cannot be used: each names the thing, the reason and the next step.
@@ -59,4 +60,7 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// A RuntimeConfig file that cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
 }

@@ -1,8 +1,8 @@
 //! The flags of every command that opens workspaces.
 
 use crate::{
-    ConfigError, Limits, NamedRoot, Secret, ServeFlags, Settings, ToolFilter, is_secret_name, listen,
-    read_secrets, units,
+    ConfigError, FileError, Limits, NamedRoot, RuntimeConfig, Secret, ServeFlags, Settings, ToolFilter,
+    is_secret_name, listen, read_secrets, units,
 };
 use std::{
     collections::BTreeSet,
@@ -29,6 +29,10 @@ pub struct Flags {
     /// Groups or names of tools to register; `-name` leaves one out [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub tools: Vec<String>,
+
+    /// RuntimeConfig file: sandboxes, languages, hooks
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 
     /// Folder of files whose names are secrets' names and whose contents are their values
     #[arg(long, value_name = "DIR")]
@@ -73,8 +77,15 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         .filter(|(name, _)| is_secret_name(name))
         .map(|(name, value)| Secret { name: name.to_owned(), value: value.clone() })
         .collect();
-    let limits = Limits::default();
+    let variable =
+        |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let runtime = flags.config.as_deref().map(|path| RuntimeConfig::load(path, &variable)).transpose()?;
+    let file = runtime.clone().unwrap_or_default();
+    let limits = file.limits;
     Ok(Settings {
+        runtime,
+        denylist: file.denylist,
+        patterns: file.patterns,
         workspaces: workspaces(&flags)?,
         limits: Limits {
             concurrent_calls: flags.max_calls.unwrap_or(limits.concurrent_calls),
@@ -82,7 +93,7 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
             ..limits
         },
         readonly: flags.readonly,
-        tools: ToolFilter(flags.tools),
+        tools: ToolFilter(if flags.tools.is_empty() { file.tools } else { flags.tools }),
         secrets,
         secrets_dir: flags.secrets_dir,
         state_dir: state_dir(&environment),
@@ -90,6 +101,16 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         conformance: flags.conformance,
         ..Settings::default()
     })
+}
+
+/// The RuntimeConfig file of these settings as it is now.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn read_again(settings: &Settings) -> Result<Option<RuntimeConfig>, FileError> {
+    let find = |name: &str| settings.environment.iter().find(|(key, _)| key == name);
+    let variable = |name: &str| find(name).map(|(_, value)| value.clone());
+    settings.runtime.as_ref().map(|config| RuntimeConfig::load(&config.path, &variable)).transpose()
 }
 
 impl Limits {

@@ -13,7 +13,7 @@ pub mod units;
 
 pub use error::ConfigError;
 pub use file::{FileError, Place, Places, RuntimeConfig, SandboxSpec, json_schema, similar};
-pub use flags::{Flags, resolve};
+pub use flags::{Flags, read_again, resolve};
 pub use hook::{HookKind, HookMode, HookSpec, Phase};
 pub use listen::{Listen, ServeFlags, Token};
 pub use secrets::{SecretFile, is_secret_name, read_secrets, secrets_stamp};

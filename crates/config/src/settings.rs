@@ -1,5 +1,6 @@
 //! What the rest of the program may know about how it was started.
 
+use crate::RuntimeConfig;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// A workspace by name.
@@ -100,6 +101,8 @@ pub struct Settings {
     pub secrets_dir: Option<PathBuf>,
     /// Further such values, which no tool may use: the server's own tokens.
     pub withheld: Vec<Secret>,
+    /// What the RuntimeConfig file says, when there is one.
+    pub runtime: Option<RuntimeConfig>,
     /// Further patterns to scrub: regular expressions by name.
     pub patterns: BTreeMap<String, String>,
     /// Where what outlives a process is kept: snapshots.

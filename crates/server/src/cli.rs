@@ -3,7 +3,7 @@
 use crate::commands::{self, Format};
 use clap::{CommandFactory, Parser, Subcommand};
 use config::{Flags, Listen, ServeFlags};
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 /// Turns any checkout into a safe workspace that an agent can read, change and verify over MCP.
 #[derive(Debug, Parser)]
@@ -49,6 +49,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Check a RuntimeConfig file, or print its JSON Schema
+    Config {
+        #[command(subcommand)]
+        what: ConfigCommand,
+    },
     /// Print the version
     Version,
     /// Print completions for a shell
@@ -56,6 +61,20 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Check a file: exit code 0 when it can be used
+    Check {
+        /// The file
+        file: PathBuf,
+        /// The checkout it is meant for [default: the current directory]
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the file
+    Schema,
 }
 
 pub(crate) fn command() -> clap::Command {
@@ -84,6 +103,11 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
             commands::run(|| async move { commands::call(settings, &log, line, format).await })
         }
         Command::Tools { flags, json } => commands::tools(&commands::settings(flags)?, json),
+        Command::Config { what: ConfigCommand::Schema } => commands::config::schema(),
+        Command::Config { what: ConfigCommand::Check { file, workspace } } => {
+            let settings = commands::settings(Flags { config: Some(file), workspace, ..Flags::default() })?;
+            commands::run(|| async move { commands::config::check(settings).await })
+        }
         Command::Version => {
             commands::print(concat!("codegen-sandbox ", env!("CARGO_PKG_VERSION"), "\n"));
             Ok(ExitCode::SUCCESS)

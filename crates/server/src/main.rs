@@ -7,7 +7,9 @@ mod found;
 mod http;
 mod logging;
 mod mcp;
+mod place;
 mod probes;
+mod reload;
 mod sessions;
 mod stop;
 

@@ -1,14 +1,14 @@
 //! What the binary does, a file for each command.
 
 mod call;
+pub(crate) mod config;
 mod serve;
 mod stdio;
 mod tools;
 
-use crate::{cli, logging, probes};
+use crate::{cli, logging, place, probes};
+use ::config::{Flags, Settings};
 use ::tools::Host;
-use config::{Flags, Settings};
-use sandbox::direct::Direct;
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -41,17 +41,17 @@ pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
 
 /// Opens the workspaces, then starts logging: only then is it known what must not be logged.
 pub(crate) fn host(settings: Settings, log: &str) -> anyhow::Result<Arc<Host>> {
-    let environment = settings.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let sandbox = Direct::new("direct").with_baseline(environment);
+    place::register(&settings)?;
+    let runtime = place::runtime(&settings, settings.runtime.as_ref())?;
     let catalog = probes::catalog(settings.conformance);
-    let host = Host::with_catalog(settings, Arc::new(sandbox), catalog)?;
+    let host = Host::with_runtime(settings, runtime, catalog)?;
     logging::start(log, &host)?;
     Ok(host)
 }
 
 /// Settings from the flags that all commands share.
 pub(crate) fn settings(flags: Flags) -> anyhow::Result<Settings> {
-    Ok(config::resolve(flags)?)
+    Ok(::config::resolve(flags)?)
 }
 
 /// Prints for people and pipes; a closed pipe is not a failure of ours.

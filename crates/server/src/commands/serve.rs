@@ -4,7 +4,7 @@ use super::{host, print};
 use crate::{
     found,
     http::{self, Gate},
-    mcp,
+    mcp, place, reload,
     stop::Stop,
 };
 use anyhow::Context;
@@ -24,6 +24,7 @@ pub(crate) async fn serve(settings: Settings, listen: Listen, log: &str) -> anyh
         format!("cannot listen on {}: pass another address with --addr HOST:PORT", listen.addr)
     })?;
     let mut stop = Stop::listen()?;
+    reload::on_hangup(&host)?;
     print(&banner(&host, &listen, listener.local_addr()?));
     let limits = host.settings.limits.clone();
     let mcp = mcp::http(&host, Gate::new(&listen, &limits));
@@ -54,19 +55,12 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
     }
     let tools: Vec<&str> = host.tools.listed().iter().map(|tool| tool.spec.name).collect();
     let _ = writeln!(text, "  tools      {}: {}", tools.len(), tools.join(", "));
-    let _ = writeln!(text, "  isolation  {}", isolation(host));
+    let _ = writeln!(text, "  isolation  {}", place::in_force(&host.settings));
     let _ = writeln!(text, "  access     {}", access(listen));
     let _ = writeln!(text, "  address    http://{addr}/mcp (older clients: http://{addr}/sse)");
     let _ =
         writeln!(text, "\nClaude Code:\n  {}\nOther clients:\n{}", claude(listen, addr), entry(listen, addr));
     text
-}
-
-fn isolation(host: &Host) -> String {
-    match host.runtime().sandbox().name() {
-        "direct" => "none: commands run as this user (direct)".to_owned(),
-        other => other.to_owned(),
-    }
 }
 
 fn access(listen: &Listen) -> String {

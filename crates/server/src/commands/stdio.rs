@@ -1,7 +1,7 @@
 //! `stdio`: one client on standard input and output.
 
 use super::host;
-use crate::{mcp, stop::Stop};
+use crate::{mcp, reload, stop::Stop};
 use config::Settings;
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 pub(crate) async fn stdio(settings: Settings, log: &str) -> anyhow::Result<ExitCode> {
     let host = host(settings, log)?;
     let mut stop = Stop::listen()?;
+    reload::on_hangup(&host)?;
     let served = tokio::select! {
         served = mcp::stdio(&host) => served,
         () = stop.asked() => Ok(()),

@@ -6,6 +6,7 @@ mod access;
 mod call;
 mod cancel;
 mod clients;
+mod config;
 mod conformance;
 mod limits;
 mod sessions;

@@ -1,0 +1,56 @@
+//! SIGHUP: the configuration is read again, and sessions go on.
+
+use crate::place;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tools::Host;
+
+/// Reads the configuration again at every SIGHUP. A bad file changes nothing and says so.
+///
+/// # Errors
+/// The signal cannot be listened to.
+pub(crate) fn on_hangup(host: &Arc<Host>) -> std::io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let host = Arc::clone(host);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reload(&host).await;
+        }
+    });
+    Ok(())
+}
+
+async fn reload(host: &Arc<Host>) {
+    let settings = host.settings.clone();
+    if settings.runtime.is_none() {
+        tracing::info!("SIGHUP: there is no --config to read again");
+        return;
+    }
+    // Building sandboxes may block.
+    let built = tokio::task::spawn_blocking(move || {
+        let config = config::read_again(&settings)?;
+        place::runtime(&settings, config.as_ref())
+    })
+    .await;
+    match built {
+        Ok(Ok(runtime)) => {
+            let old = host.replace_runtime(runtime);
+            tracing::info!(
+                "the configuration was read again: sandboxes, languages and hooks are the new ones"
+            );
+            close_when_unused(old).await;
+        }
+        Ok(Err(error)) => tracing::error!("{error}; everything stays as it was"),
+        Err(error) => tracing::error!("reading the configuration again: {error}; everything stays as it was"),
+    }
+}
+
+/// Calls that run keep the old sandboxes until they end.
+async fn close_when_unused(old: Arc<tools::Runtime>) {
+    tokio::spawn(async move {
+        while Arc::strong_count(&old) > 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+        old.close().await;
+    });
+}

@@ -1,0 +1,239 @@
+//! RuntimeConfig: sandboxes, hooks, reading it again.
+
+use crate::support::{eventually, launch, printed};
+use serde_json::{Value, json};
+use std::{fs, path::PathBuf};
+use testkit::{Launch, Workspace};
+
+/// A workspace, and beside it a folder for the configuration and what hooks write.
+struct Bench {
+    workspace: Workspace,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { workspace: Workspace::with(&[("a.txt", "a\n")]), folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the configuration; `$DIR` in it is the folder.
+    fn write(&self, spec: &str) -> PathBuf {
+        let file = self.path("runtime.yaml");
+        let spec = spec.replace("$DIR", self.folder.path().to_str().unwrap());
+        fs::write(&file, format!("apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n{spec}"))
+            .unwrap();
+        file
+    }
+
+    fn launch(&self, spec: &str) -> Launch {
+        let file = self.write(spec);
+        launch(&self.workspace).arg("--config").arg(file)
+    }
+
+    fn written(&self, name: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+/// A hook that runs a shell script; in it `$DIR` is the folder.
+fn hook(name: &str, kind: &str, phase: &str, mode: &str, script: &str) -> String {
+    format!(
+        "    {name}:\n      hook: {kind}\n      phases: [{phase}]\n      mode: {mode}\n      command: sh\n      args:\n      - -c\n      - '{script}'\n"
+    )
+}
+
+const ALLOW: &str = r#"cat >> $DIR/seen; echo "{\"allow\": true}""#;
+const DENY: &str = r#"cat >> $DIR/seen; echo "{\"allow\": false, \"reason\": \"not on a Sunday\"}""#;
+
+#[test]
+fn a_filter_is_asked_and_may_deny() {
+    let bench = Bench::new();
+    let hooks = format!(
+        "  hooks:\n{}{}",
+        hook("first", "tool", "before_execution", "filter", ALLOW)
+            .replace("hook: tool\n", "hook: tool\n      tools: [test_len*]\n"),
+        hook("second", "tool", "before_execution", "filter", DENY)
+            .replace("hook: tool\n", "hook: tool\n      tools: [test_length]\n")
+    );
+    let mut client = bench.launch(&hooks).stdio();
+    client.initialize();
+    let told = client.call("test_length", json!({"text": "abc"})).err();
+    assert_eq!(told, "denied by hook \"second\": not on a Sunday");
+    let expected = json!({"hook": "tool", "phase": "before_execution",
+                          "request": {"name": "test_length", "args": {"text": "abc"}}});
+    assert_eq!(bench.written("seen"), [expected.clone(), expected], "in the order of the file");
+    assert!(!client.call("test_session", json!({})).ok().is_empty(), "a tool that no hook looks at");
+    assert_eq!(bench.written("seen").len(), 2);
+}
+
+#[test]
+fn a_filter_fails_closed() {
+    for (script, why) in [
+        ("echo oh no >&2; exit 3", "exit 3; it said: oh no"),
+        ("echo yes", "not the JSON object"),
+        ("echo \"{}\"", "neither allows nor denies"),
+        ("sleep 60", "timed out"),
+        ("kill -9 $$", "killed by signal 9"),
+    ] {
+        let bench = Bench::new();
+        let hook = hook("strict", "tool", "before_execution", "filter", script) + "      timeout_ms: 1000\n";
+        let mut client = bench.launch(&format!("  hooks:\n{hook}")).stdio();
+        client.initialize();
+        let told = client.call("test_length", json!({"text": "abc"})).err();
+        assert!(told.starts_with("denied by hook \"strict\": ") && told.contains(why), "{script}: {told}");
+    }
+    let bench = Bench::new();
+    let hook =
+        "    gone:\n      hook: tool\n      phases: [before_execution]\n      command: ./no-such-hook\n";
+    let mut client = bench.launch(&format!("  hooks:\n{hook}")).stdio();
+    client.initialize();
+    let told = client.call("test_length", json!({"text": "abc"})).err();
+    assert!(told.contains("no-such-hook: not found"), "{told}");
+}
+
+#[test]
+fn a_filter_may_withhold_a_result() {
+    let bench = Bench::new();
+    let hooks = format!("  hooks:\n{}", hook("censor", "tool", "after_execution", "filter", DENY));
+    let mut client = bench.launch(&hooks).stdio();
+    client.initialize();
+    let told = client.call("test_length", json!({"text": "abc"})).err();
+    assert_eq!(told, "result withheld by hook \"censor\": not on a Sunday");
+    assert_eq!(bench.written("seen")[0]["response"]["content"][0]["text"], "3");
+}
+
+#[test]
+fn an_observer_is_never_waited_for_and_its_faults_are_logged() {
+    let bench = Bench::new();
+    let slow = r#"cat >> $DIR/seen; while [ ! -e $DIR/go ]; do sleep 0.05; done; touch $DIR/done; exit 7"#;
+    let hook = hook("watcher", "tool", "after_execution", "observe", slow) + "      timeout_ms: 30000\n";
+    let mut client = bench.launch(&format!("  hooks:\n{hook}")).stdio();
+    client.initialize();
+    assert_eq!(client.call("test_length", json!({"text": "abc"})).ok(), "3", "while the hook still runs");
+    assert!(!bench.path("done").exists());
+    fs::write(bench.path("go"), "").unwrap();
+    eventually("the hook ends", || bench.path("done").exists());
+    printed(client.process(), "exit 7");
+}
+
+#[test]
+fn what_hooks_see_is_scrubbed() {
+    let bench = Bench::new();
+    let hooks = format!("  hooks:\n{}", hook("reader", "tool", "before_execution", "filter", ALLOW));
+    let launch = bench.launch(&hooks).env("CODEGEN_SANDBOX_SECRET_DEPLOY", "hunter2-hunter2");
+    let mut client = launch.stdio();
+    client.initialize();
+    client.call("test_length", json!({"text": "the key is hunter2-hunter2"})).ok();
+    let seen = fs::read_to_string(bench.path("seen")).unwrap();
+    assert!(seen.contains("[REDACTED:") && !seen.contains("hunter2-hunter2"), "{seen}");
+}
+
+#[test]
+fn session_hooks_see_a_session_from_its_first_call_to_its_end() {
+    let bench = Bench::new();
+    let hooks = format!(
+        "  hooks:\n{}",
+        hook("log", "session", "session_start, session_update, session_end", "filter", ALLOW)
+    );
+    let mut client = bench.launch(&hooks).stdio();
+    client.initialize();
+    client.call("test_length", json!({"text": "abc"})).ok();
+    client.close();
+    assert!(client.process().wait().success());
+    let phases: Vec<String> =
+        bench.written("seen").iter().map(|event| event["phase"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(phases, ["session_start", "session_update", "session_end"]);
+    assert_eq!(bench.written("seen")[0]["event"]["session_id"], "stdio");
+}
+
+#[test]
+fn a_session_may_be_denied() {
+    let bench = Bench::new();
+    let hooks = format!("  hooks:\n{}", hook("door", "session", "session_start", "filter", DENY));
+    let mut client = bench.launch(&hooks).stdio();
+    client.initialize();
+    for _ in 0..2 {
+        let told = client.call("test_length", json!({"text": "abc"})).err();
+        assert_eq!(told, "session denied by hook \"door\": not on a Sunday");
+    }
+    assert_eq!(bench.written("seen").len(), 1, "asked once");
+}
+
+#[test]
+fn a_hangup_reads_it_again_and_sessions_go_on() {
+    let bench = Bench::new();
+    let served = bench.launch("  hooks: {}\n").serve();
+    let mut client = served.http();
+    client.initialize();
+    let session = client.call("test_session", json!({})).ok();
+    bench.write(&format!("  hooks:\n{}", hook("new", "tool", "before_execution", "filter", DENY)));
+    served.process().signal("HUP");
+    printed(served.process(), "the configuration was read again");
+    let told = client.call("test_session", json!({})).err();
+    assert!(told.contains("denied by hook \"new\""), "{told}");
+    bench.write("  hoks: {}\n");
+    served.process().signal("HUP");
+    printed(served.process(), "everything stays as it was");
+    printed(served.process(), "runtime.yaml:4:3: spec: unknown key \"hoks\"; did you mean \"hooks\"?");
+    assert!(client.call("test_session", json!({})).is_error(), "the old settings are still in force");
+    bench.write("  hooks: {}\n");
+    served.process().signal("HUP");
+    eventually("the hook is gone", || !client.call("test_session", json!({})).is_error());
+    assert_eq!(client.call("test_session", json!({})).ok(), session, "the same session all along");
+}
+
+#[test]
+fn check_says_what_is_wrong_and_where() {
+    let bench = Bench::new();
+    let check = |spec: &str| {
+        let file = bench.write(spec);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_codegen-sandbox"));
+        let output = command.args(["config", "check"]).arg(file).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, text) =
+        check("  sandboxes:\n    plain: { mode: direct }\n  tools: { default_sandbox: plain }\n");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("ok (1 sandboxes, 0 languages, 0 hooks)"), "{text}");
+    for (spec, hints) in [
+        ("  sandboxes:\n    a: { mode: isolatd }\n", ["yaml:5:10", "did you mean \"isolated\"?"]),
+        ("  sandboxes:\n    a: { mode: isolated, memry: 2GiB }\n", ["yaml:5:26", "did you mean \"memory\"?"]),
+        ("  sandboxes:\n    a: { mode: docker_exec }\n", ["yaml:5:5", "container"]),
+        ("  languages:\n    cobol: { sandbox: direct }\n", ["yaml:5:5", "no detector for this language"]),
+    ] {
+        let (code, text) = check(spec);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(hints.iter().all(|hint| text.contains(hint)), "{spec}: {text}");
+    }
+}
+
+#[test]
+fn the_schema_is_json() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_codegen-sandbox"))
+        .args(["config", "schema"])
+        .output()
+        .unwrap();
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema["title"], "RuntimeConfig");
+}
+
+#[test]
+fn limits_and_tools_come_from_the_file_unless_a_flag_says_otherwise() {
+    let bench = Bench::new();
+    let spec = "  tools: { enabled: [test_length, test_hold] }\n  limits: { calls: 1 }\n";
+    let served = bench.launch(spec).serve();
+    let mut client = served.http();
+    client.initialize();
+    let holding = client.start_call("test_hold", json!({}));
+    printed(served.process(), "test_hold begun");
+    assert!(client.call("test_length", json!({"text": "x"})).err().contains("(limit 1)"));
+    client.cancel(holding);
+    let output = bench.launch(spec).args(["--tools", "test_length"]).command("tools").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
+}
