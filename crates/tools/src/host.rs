@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use workspace::Workspace;
+use workspace::{LiveOptions, Workspace};
 
 /// What ending a tree of processes may take on a busy machine.
 const KILL_TIME: Duration = Duration::from_secs(5);
@@ -68,8 +68,9 @@ impl Host {
     pub fn with_runtime(settings: Settings, runtime: Runtime, catalog: Catalog) -> anyhow::Result<Arc<Self>> {
         let mut workspaces = BTreeMap::new();
         for named in &settings.workspaces {
-            let workspace = Workspace::open(&named.name, &named.root)?;
-            workspaces.insert(named.name.clone(), Arc::new(workspace));
+            let workspace = Arc::new(Workspace::open(&named.name, &named.root)?);
+            workspace.go_live(LiveOptions::default());
+            workspaces.insert(named.name.clone(), workspace);
         }
         let denylist = settings.denylist.clone().map_or_else(Denylist::default, Denylist::new);
         Ok(Arc::new(Self {

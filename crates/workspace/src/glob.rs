@@ -21,6 +21,8 @@ pub struct GlobQuery {
     pub path: ContainedPath,
     /// How many files to give back.
     pub limit: usize,
+    /// Whether to trust stat data alone and no event, for this one call.
+    pub fresh: bool,
 }
 
 /// Files that were found, newest first, ties by path.
@@ -95,11 +97,15 @@ impl Pattern {
 }
 
 impl Workspace {
-    /// Finds files by name, walking the tree.
+    /// Finds files by name, in the live list or by walking the tree.
     pub fn glob(&self, query: &GlobQuery, cancel: &AtomicBool) -> Result<GlobReply, GlobError> {
         let pattern = Pattern::new(&query.pattern)?;
         let base = query.path.relative();
         self.check_folder(&query.path)?;
+        let wanted = |path: &Path| path.strip_prefix(base).is_ok_and(|below| pattern.matches(below));
+        if let Some(found) = self.live_files(base, query.fresh, &wanted) {
+            return Ok(newest(found, query.limit));
+        }
         // joining nothing would leave a slash at the end
         let start: PathBuf = base.components().chain(pattern.literal.components()).collect();
         if start != base && leaves_out(self, base, &start) {
@@ -113,7 +119,7 @@ impl Workspace {
         }
         let matching = all
             .into_iter()
-            .filter(|path| path.strip_prefix(base).is_ok_and(|below| pattern.matches(below)))
+            .filter(|path| wanted(path))
             .filter_map(|path| Some((self.modified(&path)?, path)));
         Ok(newest(matching.collect(), query.limit))
     }

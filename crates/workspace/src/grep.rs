@@ -1,6 +1,6 @@
 //! Searching text: ripgrep's engine over files opened below the root, results in path order however many threads work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
@@ -17,6 +17,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::error::FileError;
+use crate::live::trigram::Need;
 use crate::path::ContainedPath;
 use crate::root::Workspace;
 use crate::text::{self, Encoding};
@@ -68,6 +69,8 @@ pub struct GrepQuery {
     pub context: usize,
     /// Whether a match may span lines; `.` then matches line ends too.
     pub multiline: bool,
+    /// Whether to trust stat data alone and no event, for this one call.
+    pub fresh: bool,
 }
 
 impl GrepQuery {
@@ -82,6 +85,7 @@ impl GrepQuery {
             head_limit: 0,
             context: 0,
             multiline: false,
+            fresh: false,
         }
     }
 }
@@ -144,31 +148,52 @@ pub enum GrepError {
 }
 
 impl Workspace {
-    /// Searches by walking the tree. `sink` gets the files in path order as they become known and may stop the search.
+    /// Searches the live index, or by walking the tree. `sink` gets the files in path order as they become known and
+    /// may stop the search.
     pub fn grep(
         &self,
         query: &GrepQuery,
         cancel: &AtomicBool,
         sink: &mut dyn FnMut(FileHits) -> ControlFlow<()>,
     ) -> Result<GrepSummary, GrepError> {
-        let plan = Plan::new(query)?;
-        let candidates = self.candidates(query, cancel)?;
-        let candidates: Vec<Box<Path>> = candidates.into_iter().filter(|path| plan.wants(path)).collect();
-        if cancel.load(Ordering::Relaxed) {
-            return Err(FileError::Cancelled.into());
-        }
-        search_all(self, &plan, &candidates, cancel, sink)
-    }
-
-    /// The file that was named, or all files below the folder that was named.
-    fn candidates(&self, query: &GrepQuery, cancel: &AtomicBool) -> Result<Vec<Box<Path>>, FileError> {
+        let plan = Plan::new(query, &self.matchers)?;
         let start = query.path.relative();
         let stat = self.lstat(start).map_err(|errno| FileError::from_errno(errno, "search", &query.path))?;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            return Ok(files(self, &Reach { start, depth: usize::MAX, cancel }));
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            crate::read::check_regular(&stat, &query.path)?;
+            return search_all(self, &plan, &[start], cancel, sink);
         }
-        crate::read::check_regular(&stat, &query.path)?;
-        Ok(vec![start.into()])
+        let need = Need::of(&query.pattern, query.case_insensitive, query.multiline);
+        if let Some(mut candidates) = self.live_candidates(start, &need, query.fresh) {
+            candidates.retain(|path| plan.wants(path.as_ref()));
+            return search_all(self, &plan, &candidates, cancel, sink);
+        }
+        let mut candidates = files(self, &Reach { start, depth: usize::MAX, cancel });
+        candidates.retain(|path| plan.wants(path));
+        search_all(self, &plan, &candidates, cancel, sink)
+    }
+}
+
+/// Compiled patterns that were used lately: one with a Unicode class costs milliseconds to compile.
+#[derive(Default)]
+pub(crate) struct Matchers(Mutex<VecDeque<(MatcherKey, RegexMatcher)>>);
+
+type MatcherKey = (String, bool, bool);
+
+impl Matchers {
+    const KEPT: usize = 32;
+
+    fn get(&self, query: &GrepQuery) -> Result<RegexMatcher, grep_regex::Error> {
+        let key = (query.pattern.clone(), query.case_insensitive, query.multiline);
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, matcher)) = kept().iter().find(|(other, _)| *other == key) {
+            return Ok(matcher.clone());
+        }
+        let made = matcher(query)?;
+        let mut kept = kept();
+        kept.truncate(Self::KEPT - 1);
+        kept.push_front((key, made.clone()));
+        Ok(made)
     }
 }
 
@@ -180,8 +205,8 @@ pub(crate) struct Plan<'q> {
 }
 
 impl<'q> Plan<'q> {
-    pub(crate) fn new(query: &'q GrepQuery) -> Result<Self, GrepError> {
-        let matcher = matcher(query).map_err(|error| GrepError::Pattern(explain(&error, query)))?;
+    pub(crate) fn new(query: &'q GrepQuery, matchers: &Matchers) -> Result<Self, GrepError> {
+        let matcher = matchers.get(query).map_err(|error| GrepError::Pattern(explain(&error, query)))?;
         let filter = match &query.glob {
             Some(glob) if !glob.is_empty() => Some(
                 OverrideBuilder::new("")
@@ -243,10 +268,10 @@ fn explain(error: &grep_regex::Error, query: &GrepQuery) -> String {
 }
 
 /// Searches these files, which must be in path order, and hands on what is found in that order.
-pub(crate) fn search_all(
+pub(crate) fn search_all<P: AsRef<Path> + Sync>(
     workspace: &Workspace,
     plan: &Plan<'_>,
-    candidates: &[Box<Path>],
+    candidates: &[P],
     cancel: &AtomicBool,
     sink: &mut dyn FnMut(FileHits) -> ControlFlow<()>,
 ) -> Result<GrepSummary, GrepError> {
@@ -259,7 +284,7 @@ pub(crate) fn search_all(
             return Err(FileError::Cancelled.into());
         }
         let left = out.left();
-        if out.take(worker.search(path, left)).is_break() {
+        if out.take(worker.search(path.as_ref(), left)).is_break() {
             return Ok(out.summary);
         }
     }
@@ -281,10 +306,10 @@ struct Shelf {
     stop: AtomicBool,
 }
 
-fn in_parallel(
+fn in_parallel<P: AsRef<Path> + Sync>(
     workspace: &Workspace,
     plan: &Plan<'_>,
-    candidates: &[Box<Path>],
+    candidates: &[P],
     cancel: &AtomicBool,
     out: &mut Collected<'_>,
 ) {
@@ -331,7 +356,13 @@ impl Shelf {
         self.changed.notify_all();
     }
 
-    fn fill(&self, workspace: &Workspace, plan: &Plan<'_>, candidates: &[Box<Path>], cancel: &AtomicBool) {
+    fn fill<P: AsRef<Path>>(
+        &self,
+        workspace: &Workspace,
+        plan: &Plan<'_>,
+        candidates: &[P],
+        cancel: &AtomicBool,
+    ) {
         let mut worker = Worker::new(workspace, plan, cancel);
         let limit = match plan.query.head_limit {
             0 => usize::MAX,
@@ -344,7 +375,7 @@ impl Shelf {
                 return;
             }
             let until = (from + BLOCK).min(candidates.len());
-            let block = candidates[from..until].iter().map(|path| worker.search(path, limit));
+            let block = candidates[from..until].iter().map(|path| worker.search(path.as_ref(), limit));
             let block: Vec<Found> = block.filter(|found| !matches!(found, Found::Nothing)).collect();
             let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
             // the block that is wanted next always has room, so this cannot wait for itself

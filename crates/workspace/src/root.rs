@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -11,6 +12,8 @@ use rustix::io::Errno;
 
 use crate::beneath::Root;
 use crate::error::{FileError, PathError};
+use crate::grep::Matchers;
+use crate::live::Live;
 use crate::path::{ContainedPath, quoted, unquote};
 use crate::write::{Durability, Locks};
 
@@ -47,6 +50,8 @@ pub struct Workspace {
     pub(crate) root: Root,
     pub(crate) options: Options,
     pub(crate) locks: Locks,
+    pub(crate) live: OnceLock<Live>,
+    pub(crate) matchers: Matchers,
 }
 
 impl fmt::Debug for Workspace {
@@ -76,7 +81,16 @@ impl Workspace {
         let absolute = std::path::absolute(given).map_err(io)?;
         let canonical = std::fs::canonicalize(given).map_err(io)?;
         let root = Root::open(&canonical, options.cross_mounts).map_err(|errno| io(errno.into()))?;
-        Ok(Self { name: name.into(), given: absolute, canonical, root, options, locks: Locks::default() })
+        Ok(Self {
+            name: name.into(),
+            given: absolute,
+            canonical,
+            root,
+            options,
+            locks: Locks::default(),
+            live: OnceLock::new(),
+            matchers: Matchers::default(),
+        })
     }
 
     /// The workspace's name.

@@ -43,7 +43,7 @@ pub(crate) trait Visit: Send {
         true
     }
     /// The rules for the entries of a folder are known.
-    fn rules(&mut self, _folder: &Path, _rules: &Rules) {}
+    fn rules(&mut self, _rules: &Rules, _present: Present) {}
     /// One of our temporary names was found.
     fn litter(&mut self, _folder: BorrowedFd<'_>, _name: &Path) {}
 }
@@ -178,7 +178,7 @@ pub(crate) fn list(
         return 0;
     }
     let rules = rules::enter(root, &folder.path, &folder.rules, present);
-    visitor.rules(&folder.path, &rules);
+    visitor.rules(&rules, present);
     scratch.path.clear();
     scratch.path.extend_from_slice(folder.path.as_os_str().as_bytes());
     if !scratch.path.is_empty() {

@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// default 100
     #[serde(default)]
     limit: Option<usize>,
+    /// distrust file events
+    #[serde(default)]
+    fresh: Option<bool>,
 }
 
 /// What `Glob` found.
@@ -67,7 +70,12 @@ fn glob(call: &Call, args: &Args, cancel: &AtomicBool) -> Result<Facts<Found>, T
             "Glob: {pattern:?} leads outside; give a pattern relative to `path`"
         )));
     }
-    let query = GlobQuery { pattern, path, limit: args.limit.unwrap_or(DEFAULT_LIMIT) };
+    let query = GlobQuery {
+        pattern,
+        path,
+        limit: args.limit.unwrap_or(DEFAULT_LIMIT),
+        fresh: args.fresh == Some(true),
+    };
     let reply = call.workspace.glob(&query, cancel).map_err(|error| match error {
         GlobError::File(error) => error.into(),
         error => ToolError::caller(error.to_string()),

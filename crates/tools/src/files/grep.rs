@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// match across lines
     #[serde(default)]
     multiline: Option<bool>,
+    /// distrust file events
+    #[serde(default)]
+    fresh: Option<bool>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
@@ -85,6 +88,7 @@ fn grep(call: &Call, args: Args, cancel: &AtomicBool) -> Result<String, ToolErro
         head_limit: args.head_limit.unwrap_or_default(),
         context: args.context.unwrap_or_default(),
         multiline: args.multiline == Some(true),
+        fresh: args.fresh == Some(true),
         ..GrepQuery::new(args.pattern, path)
     };
     let mut text = String::new();

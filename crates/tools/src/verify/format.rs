@@ -224,7 +224,12 @@ impl Sources {
             let found = match workspace.kind(&folder) {
                 Some(Kind::File) => vec![folder.relative().to_owned()],
                 _ => {
-                    let query = GlobQuery { pattern: "**/*".to_owned(), path: folder, limit: usize::MAX };
+                    let query = GlobQuery {
+                        pattern: "**/*".to_owned(),
+                        path: folder,
+                        limit: usize::MAX,
+                        fresh: false,
+                    };
                     let reply = workspace.glob(&query, &AtomicBool::new(false));
                     reply.map_err(|error| ToolError::caller(error.to_string()))?.files
                 }

@@ -201,6 +201,7 @@ async fn glob_lists_newest_first() {
     assert_eq!(client.ok("Glob", glob("**/*.rs")).await, "src/deep/c.rs\nsrc/b.rs\na.rs");
     assert_eq!(client.ok("Glob", glob("*.rs")).await, "a.rs");
     assert_eq!(client.ok("Glob", glob("*.go")).await, "");
+    assert_eq!(client.ok("Glob", json!({"pattern": "*.rs", "fresh": true})).await, "a.rs");
     assert_eq!(client.ok("Glob", json!({"pattern": "*.rs", "path": "src"})).await, "src/b.rs");
     let absolute = format!("{}/src/*.rs", bench.root().display());
     assert_eq!(client.ok("Glob", glob(&absolute)).await, "src/b.rs");
@@ -241,6 +242,7 @@ async fn grep_in_all_modes() {
         "a.txt:1:one\n[stopped at head_limit=1; there may be more]\n"
     );
     assert_eq!(grep(json!({"glob": "*.rs"})).await, "no matches");
+    assert_eq!(grep(json!({"fresh": true, "head_limit": 9})).await, "a.txt:1:one\na.txt:6:six one\n");
     assert_eq!(grep(json!({"path": "a.txt"})).await, "a.txt:1:one\na.txt:6:six one\n");
     let across = client.ok("Grep", json!({"pattern": "two.three", "multiline": true})).await;
     assert_eq!(across, "a.txt:2:two\na.txt:3:three\n");

@@ -82,7 +82,7 @@ fn fifty_thousand_files() {
         }
     }
     let root = b.ws.resolve(".").unwrap();
-    let query = GlobQuery { pattern: "**/*.rs".into(), path: root.clone(), limit: 100 };
+    let query = GlobQuery { pattern: "**/*.rs".into(), path: root.clone(), limit: 100, fresh: false };
     let reply = b.ws.glob(&query, &NEVER).unwrap();
     assert_eq!((reply.files.len(), reply.total), (100, 50_000));
     assert_eq!(b.grep_for("fn f77_13\\("), ["area7/pkg77/f13.rs:1:fn f77_13() {}"]);

@@ -68,7 +68,7 @@ impl Box {
 
     pub(crate) fn glob(&self, pattern: &str) -> Vec<String> {
         let path = self.ws.resolve(".").unwrap();
-        let query = GlobQuery { pattern: pattern.into(), path, limit: 1000 };
+        let query = GlobQuery { pattern: pattern.into(), path, limit: 1000, fresh: false };
         let reply = self.ws.glob(&query, &NEVER).unwrap();
         let mut files: Vec<String> =
             reply.files.iter().map(|path| workspace::quoted(path).into_owned()).collect();

@@ -5,6 +5,7 @@
 mod big;
 mod crash;
 mod kit;
+mod live;
 mod patch;
 mod paths;
 mod race;

@@ -75,7 +75,7 @@ fn glob_semantics() {
     assert_eq!(b.glob("s?c/[a-b].rs"), ["src/b.rs"]);
     assert_eq!(b.glob("build/*"), Vec::<String>::new());
     assert_eq!(b.glob("nothing*"), Vec::<String>::new());
-    let bad = GlobQuery { pattern: "a[".into(), path: b.ws.resolve(".").unwrap(), limit: 1 };
+    let bad = GlobQuery { pattern: "a[".into(), path: b.ws.resolve(".").unwrap(), limit: 1, fresh: false };
     assert!(b.ws.glob(&bad, &NEVER).unwrap_err().to_string().contains("invalid glob \"a[\""));
 }
 
@@ -89,7 +89,8 @@ fn glob_is_newest_first_and_ties_go_by_path() {
             + std::time::Duration::from_secs(time.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs());
         std::fs::File::options().write(true).open(b.path(name)).unwrap().set_modified(time).unwrap();
     }
-    let query = |limit| GlobQuery { pattern: "*".into(), path: b.ws.resolve(".").unwrap(), limit };
+    let query =
+        |limit| GlobQuery { pattern: "*".into(), path: b.ws.resolve(".").unwrap(), limit, fresh: false };
     let names = |limit| {
         let reply = b.ws.glob(&query(limit), &NEVER).unwrap();
         (reply.files.iter().map(|f| f.display().to_string()).collect::<Vec<_>>(), reply.total)
@@ -217,6 +218,6 @@ fn cancelling_ends_it() {
     });
     assert!(matches!(ended, Err(GrepError::File(FileError::Cancelled))), "{ended:?}");
     assert!(seen < 600, "{seen}");
-    let glob = GlobQuery { pattern: "**".into(), path: b.ws.resolve(".").unwrap(), limit: 1 };
+    let glob = GlobQuery { pattern: "**".into(), path: b.ws.resolve(".").unwrap(), limit: 1, fresh: false };
     assert!(b.ws.glob(&glob, &cancel).is_err());
 }
