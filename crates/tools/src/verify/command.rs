@@ -7,13 +7,23 @@ use crate::{
 };
 use ::verify::{Captured, Detector, End, Facts as _, Plan, Stream};
 use sandbox::{EnvEntry, Outcome, Request, StartRequest, Stdio};
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of each stream that are kept for readers that want all of it.
 const CAPTURED: usize = 64 << 20;
 /// How long making and reading files in the scratch folder may take.
 const SCRATCH: Duration = Duration::from_secs(20);
+
+/// How often a growing report is looked at.
+const FOLLOW: Duration = Duration::from_millis(1000);
 
 /// How a command ended.
 pub(super) struct Ended {
@@ -33,21 +43,24 @@ pub(super) enum NotStarted {
 /// Takes what a command prints, as it comes.
 pub(super) type Take<'a> = dyn FnMut(Stream, &[u8]) + Send + 'a;
 
-struct Feed<'a, 'b> {
-    take: &'a mut Take<'b>,
+/// Whoever takes, shared by the streams and the report.
+type Shared<'a, 'b> = Mutex<&'a mut Take<'b>>;
+
+struct Feed<'a, 'b, 'c> {
+    take: &'a Shared<'b, 'c>,
 }
 
-impl Sink for Feed<'_, '_> {
+impl Sink for Feed<'_, '_, '_> {
     async fn take(&mut self, from: From, bytes: &[u8]) {
         let stream = match from {
             From::Stdout => Stream::Stdout,
             From::Stderr => Stream::Stderr,
         };
-        (self.take)(stream, bytes);
+        feed(self.take, stream, bytes);
     }
 }
 
-/// Runs a plan and feeds everything it leaves behind to `take`, its report last.
+/// Runs a plan and feeds everything it leaves behind to `take`, the end of its report last.
 pub(super) async fn run(
     call: &Call,
     project: &Project,
@@ -69,10 +82,15 @@ pub(super) async fn run(
     })?;
     let process = streaming.start(request).await.map_err(|outcome| not_started(&outcome))?;
     let never = CancellationToken::new();
-    let mut feed = Feed { take };
-    let Ending { outcome, notes } = pump(process, Some(limit), &never, &mut feed).await;
-    if let Some(report) = report(call, project, plan).await {
-        (feed.take)(Stream::Report, &report);
+    let shared = Mutex::new(take);
+    let mut sink = Feed { take: &shared };
+    let read = AtomicUsize::new(0);
+    let Ending { outcome, notes } = tokio::select! {
+        ending = pump(process, Some(limit), &never, &mut sink) => ending,
+        never = follow(call, project, plan, &shared, &read) => match never {},
+    };
+    if let Some(report) = report(call, project, plan, read.into_inner()).await {
+        feed(&shared, Stream::Report, &report);
     }
     Ok(Ended { end: end(&outcome), code: outcome.shell_code(), notes })
 }
@@ -194,9 +212,36 @@ async fn prepare(call: &Call, project: &Project, plan: &Plan) -> Result<(), NotS
     Err(NotStarted::Other(ToolError::caller(format!("no scratch folder in the sandbox: {why}"))))
 }
 
-async fn report(call: &Call, project: &Project, plan: &Plan) -> Option<Vec<u8>> {
-    let name = plan.report.clone()?;
-    let response = shell(call, project, "cd \"$0\" && cat -- \"$1\"", vec![name]).await;
+/// Feeds a report that is written line by line while it grows, so that progress can be told.
+async fn follow(
+    call: &Call,
+    project: &Project,
+    plan: &Plan,
+    take: &Shared<'_, '_>,
+    read: &AtomicUsize,
+) -> Infallible {
+    let grows = plan.report.as_ref().is_some_and(|name| name.ends_with(".jsonl"));
+    loop {
+        match grows {
+            true => tokio::time::sleep(FOLLOW).await,
+            false => std::future::pending().await,
+        }
+        let from = read.load(Ordering::Relaxed);
+        if let Some(bytes) = report(call, project, plan, from).await {
+            read.store(from + bytes.len(), Ordering::Relaxed);
+            feed(take, Stream::Report, &bytes);
+        }
+    }
+}
+
+fn feed(take: &Shared<'_, '_>, stream: Stream, bytes: &[u8]) {
+    (take.lock().unwrap_or_else(PoisonError::into_inner))(stream, bytes);
+}
+
+/// The report from this byte on.
+async fn report(call: &Call, project: &Project, plan: &Plan, from: usize) -> Option<Vec<u8>> {
+    let args = vec![plan.report.clone()?, format!("+{}", from.saturating_add(1))];
+    let response = shell(call, project, "cd \"$0\" && tail -c \"$2\" -- \"$1\"", args).await;
     response.outcome.success().then_some(response.stdout)
 }
 

@@ -8,6 +8,7 @@ mod orphans;
 mod pipeline;
 mod probes;
 mod render;
+mod scripted;
 mod secrets;
 mod shell;
 mod snapshots;
