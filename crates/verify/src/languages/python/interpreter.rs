@@ -177,7 +177,9 @@ fn tox(facts: &dyn Facts) -> Option<String> {
         |(folder, start)| {
             let names = facts.list(folder);
             let name = names.iter().rev().find(|name| {
-                name.starts_with(start) && facts.exists(&format!("{folder}/{name}/bin/python"))
+                name.starts_with(start)
+                    && (facts.exists(&format!("{folder}/{name}/bin/python"))
+                        || facts.exists(&format!("{folder}/{name}/pyvenv.cfg")))
             })?;
             Some(format!("{folder}/{name}"))
         },
