@@ -27,17 +27,19 @@ fn over_each_transport(check: impl Fn(&str, &Target)) {
 fn python(generation: &str, mode: &str, target: &Target) -> String {
     let calls = [
         ("Read", json!({ "file_path": "hello.txt" })),
-        ("Edit", json!({ "file_path": "hello.txt", "old_string": "there", "new_string": "there" })),
-        ("Bash", json!({ "command": "echo from the shell" })),
+        ("Edit", json!({ "file_path": "hello.txt", "old_string": "there", "new_string": "again" })),
+        ("Bash", json!({ "command": "cat hello.txt" })),
+        ("Edit", json!({ "file_path": "hello.txt", "old_string": "again", "new_string": "there" })),
         ("Read", json!({ "file_path": "missing.txt" })),
     ];
     let session = python_session(generation, mode, target, &calls);
     assert_eq!(session.seen["server"], "codegen-sandbox");
     assert!(session.seen["instructions"].as_str().is_some_and(|text| !text.is_empty()));
     assert!(session.tools().contains(&"Read"), "{session:?}");
-    assert_eq!(session.reply(0), ("1\thello there", false), "{session:?}");
-    assert!(session.reply(2).0.contains("from the shell"), "{session:?}");
-    let (text, failed) = session.reply(3);
+    assert_eq!(session.reply(0), ("1\thello there\n", false), "{session:?}");
+    assert!(!session.reply(1).1 && !session.reply(3).1, "{session:?}");
+    assert_eq!(session.reply(2), ("hello again\n", false), "{session:?}");
+    let (text, failed) = session.reply(4);
     assert!(failed && text.contains("missing.txt"), "{session:?}");
     session.version().to_owned()
 }
@@ -49,10 +51,7 @@ fn the_first_python_client_completes_a_session() {
 
 #[test]
 fn the_second_python_client_completes_a_session() {
-    over_each_transport(|name, target| {
-        let expected = if name == "sse" { "2025-11-25" } else { "2026-07-28" };
-        assert_eq!(python("mcp2", "auto", target), expected, "{name}");
-    });
+    over_each_transport(|name, target| assert_eq!(python("mcp2", "auto", target), "2026-07-28", "{name}"));
 }
 
 #[test]
@@ -72,6 +71,6 @@ fn the_inspector_lists_and_calls() {
         let call = ["tools/call", "--tool-name", "Read", "--tool-arg", "file_path=hello.txt"];
         let (code, reply) = inspector(target, &call);
         assert_eq!(code, Some(0), "{name}: {reply}");
-        assert_eq!(reply["content"][0]["text"], "1\thello there", "{name}: {reply}");
+        assert_eq!(reply["content"][0]["text"], "1\thello there\n", "{name}: {reply}");
     });
 }
