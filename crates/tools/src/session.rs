@@ -1,6 +1,13 @@
 //! One client's standing with the server.
 
-use crate::{Host, Notice, Notices, files::Ledgers, jobs::Jobs, shell::Shells, verify::Memory, visit::Visit};
+use crate::{
+    Host, Notice, Notices,
+    files::Ledgers,
+    jobs::Jobs,
+    shell::Shells,
+    verify::{Baselines, Memory},
+    visit::Visit,
+};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +35,7 @@ pub struct Session {
     pub(crate) ledgers: Ledgers,
     pub(crate) notices: Notices,
     pub(crate) verified: Memory,
+    pub(crate) baselines: Baselines,
     pub(crate) visit: Visit,
     pub(crate) cancel: CancellationToken,
 }
@@ -43,6 +51,7 @@ impl Session {
             ledgers: Ledgers::default(),
             notices: Notices::default(),
             verified: Memory::default(),
+            baselines: Baselines::default(),
             visit: Visit::default(),
             cancel,
             host,

@@ -1,10 +1,13 @@
 //! `apply_patch`: a unified diff over several files.
 
 use super::stale;
-use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use crate::{
+    Call, Class, Facts, Group, Spec, Tool, ToolError,
+    verify::{Touched, feedback},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 use workspace::{ContainedPath, PatchError, PatchedFile, parse_patch};
 
 /// Applies a patch.
@@ -50,11 +53,13 @@ impl Tool for ApplyPatch {
     type Output = Facts<Done>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
-        call.blocking(move |call| apply(call, &args.patch)).await
+        let (mut done, touched) = call.blocking(move |call| apply(call, &args.patch)).await?;
+        done.text.push_str(&feedback(call, touched).await);
+        Ok(done)
     }
 }
 
-fn apply(call: &Call, patch: &str) -> Result<Facts<Done>, ToolError> {
+fn apply(call: &Call, patch: &str) -> Result<(Facts<Done>, Vec<Touched>), ToolError> {
     let failed = |error| match error {
         PatchError::Stale { path, now } => stale(call, "edit", &path, &now),
         error @ PatchError::NotRead { .. } => ToolError::caller(error.to_string()),
@@ -66,14 +71,17 @@ fn apply(call: &Call, patch: &str) -> Result<Facts<Done>, ToolError> {
     let report = call.workspace.apply_patch(&plan, &seen).map_err(failed)?;
     let mut text =
         format!("applied to {} file(s), +{} -{}", report.files.len(), report.added, report.removed);
-    let mut files = Vec::new();
+    let (mut files, mut touched) = (Vec::new(), Vec::new());
     call.session.ledgers.with(&call.workspace, |ledger| {
         for file in report.files {
             let changed = Changed { path: file.path.to_string(), status: status(&file) };
             let _ = write!(text, "\n{} {}", changed.status, changed.path);
             files.push(changed);
             match file.now {
-                Some((version, bytes)) => ledger.record(&file.path, version, Some(bytes)),
+                Some((version, bytes)) => {
+                    ledger.record(&file.path, version, Some(Arc::clone(&bytes)));
+                    touched.push(Touched { path: file.path, before: file.before, after: bytes });
+                }
                 None => ledger.forget(&file.path),
             }
         }
@@ -82,7 +90,7 @@ fn apply(call: &Call, patch: &str) -> Result<Facts<Done>, ToolError> {
         let _ = write!(text, "\n{note}");
     }
     let facts = Done { files, added: report.added, removed: report.removed, notes: report.notes };
-    Ok(Facts { text, facts })
+    Ok((Facts { text, facts }, touched))
 }
 
 fn status(file: &PatchedFile) -> char {

@@ -1,9 +1,13 @@
 //! `Edit`: exact text for other text.
 
 use super::stale;
-use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use crate::{
+    Call, Class, Facts, Group, Spec, Tool, ToolError,
+    verify::{Touched, feedback},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use workspace::{ContainedPath, EditError, Expected, FileError, UpdateError, replace};
 
 /// Line numbers that are listed when a text is not unique.
@@ -47,11 +51,13 @@ impl Tool for Edit {
     type Output = Facts<Done>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
-        call.blocking(move |call| edit(call, &args)).await
+        let (mut done, touched) = call.blocking(move |call| edit(call, &args)).await?;
+        done.text.push_str(&feedback(call, vec![touched]).await);
+        Ok(done)
     }
 }
 
-fn edit(call: &Call, args: &Args) -> Result<Facts<Done>, ToolError> {
+fn edit(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let path = call.workspace.resolve(&args.file_path)?;
     let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&path));
     let mut lines = Vec::new();
@@ -73,10 +79,11 @@ fn edit(call: &Call, args: &Args) -> Result<Facts<Done>, ToolError> {
         }
     })?;
     call.session.ledgers.with(&call.workspace, |ledger| {
-        ledger.record(&path, written.version, Some(written.new));
+        ledger.record(&path, written.version, Some(Arc::clone(&written.new)));
     });
     let text = format!("replaced {} occurrence(s) in {path}", lines.len());
-    Ok(Facts { text, facts: Done { path: path.to_string(), lines } })
+    let facts = Done { path: path.to_string(), lines };
+    Ok((Facts { text, facts }, Touched { path, before: written.old, after: written.new }))
 }
 
 enum Refusal {

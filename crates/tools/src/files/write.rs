@@ -1,10 +1,13 @@
 //! `Write`: a whole file.
 
 use super::stale;
-use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use crate::{
+    Call, Class, Facts, Group, Spec, Tool, ToolError,
+    verify::{Touched, feedback},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 use workspace::{ContainedPath, Expected, TextInfo, UpdateError, Written};
 
 /// Writes a file.
@@ -41,11 +44,13 @@ impl Tool for Write {
     type Output = Facts<Done>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
-        call.blocking(move |call| write(call, &args)).await
+        let (mut done, touched) = call.blocking(move |call| write(call, &args)).await?;
+        done.text.push_str(&feedback(call, vec![touched]).await);
+        Ok(done)
     }
 }
 
-fn write(call: &Call, args: &Args) -> Result<Facts<Done>, ToolError> {
+fn write(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let path = call.workspace.resolve(&args.file_path)?;
     let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&path));
     let expected = seen.map_or(Expected::Missing, Expected::Exactly);
@@ -63,9 +68,9 @@ fn write(call: &Call, args: &Args) -> Result<Facts<Done>, ToolError> {
     let text = format!("wrote {bytes} bytes to {path}");
     let facts = Done { path: path.to_string(), bytes, created: written.old.is_none() };
     call.session.ledgers.with(&call.workspace, |ledger| {
-        ledger.record(&path, written.version, Some(written.new));
+        ledger.record(&path, written.version, Some(Arc::clone(&written.new)));
     });
-    Ok(Facts { text, facts })
+    Ok((Facts { text, facts }, Touched { path, before: written.old, after: written.new }))
 }
 
 fn put(

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod command;
+mod feedback;
 mod format;
 mod last_test_failures;
 mod lint;
@@ -17,6 +18,7 @@ mod run_script;
 mod run_tests;
 mod tests;
 
+pub(crate) use feedback::{Baselines, Touched, feedback};
 pub(crate) use format::RunFormat;
 pub(crate) use last_test_failures::LastTestFailures;
 pub(crate) use lint::{RunLint, RunTypecheck};

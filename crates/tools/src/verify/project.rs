@@ -89,6 +89,12 @@ impl Project {
         format!("{}/{file}", self.folder)
     }
 
+    /// A file of the workspace as the project knows it.
+    pub(super) fn own(&self, shown: &str) -> String {
+        let inside = shown.strip_prefix(&self.folder).unwrap_or(shown);
+        inside.trim_start_matches('/').to_owned()
+    }
+
     /// The scratch folder exists from now on, and goes with the project.
     pub(super) fn scratch_is_made(&self) {
         self.scratch_made.store(true, Ordering::Relaxed);

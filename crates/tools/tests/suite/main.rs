@@ -3,6 +3,7 @@
 
 mod catalog;
 mod denylist;
+mod feedback;
 mod files;
 mod orphans;
 mod pipeline;

@@ -8,6 +8,17 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
+/// A bench whose commands find every tool the tests set up.
+pub(crate) fn equipped(project: &str) -> Bench {
+    let mut setup = Setup::default();
+    setup.settings.environment.retain(|(name, _)| name != "PATH");
+    let path = testkit::tools::search_path().to_string_lossy().into_owned();
+    setup.settings.environment.push(("PATH".to_owned(), path));
+    let bench = setup.bench();
+    copy(&fixture(project), &bench.root());
+    bench
+}
+
 /// A bench whose workspace is a copy of a fixture project.
 pub(crate) fn on(project: &str) -> Bench {
     let bench = Bench::new();
@@ -374,4 +385,41 @@ async fn a_plan_is_explained_without_running_it() {
         "{text}"
     );
     assert!(!bench.root().join("target").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn golangci_lint_finds_fixes_and_knows_a_wrong_configuration() {
+    let bench = equipped("go/lint");
+    let client = bench.client();
+    let text = client.ok("run_lint", none()).await;
+    assert!(text.starts_with("broken/b.go:5:23:typecheck: cannot use \"s\""), "{text}");
+    assert!(text.contains("\n1 findings\n(lint incomplete: the code does not compile, "), "{text}");
+    fs::remove_dir_all(bench.root().join("broken")).unwrap();
+    let text = client.ok("run_lint", none()).await;
+    assert!(text.contains("lint.go:14:11:errcheck: "), "{text}");
+    assert!(text.contains("lint.go:13:14:govet: "), "{text}");
+    assert!(text.contains("lint.go:9:6:unused: "), "{text}");
+
+    let bench = equipped("go/oldconfig");
+    let text = bench.client().err("run_lint", none()).await;
+    assert!(text.contains("configuration error") && text.contains("golangci-lint migrate"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nextest_is_used_where_it_is_configured() {
+    let bench = equipped("rust/family");
+    bench.write(".config/nextest.toml", "");
+    let client = bench.client();
+    let (text, _) = tests(&client, none()).await;
+    assert!(text.starts_with("rust: 1 passed, 6 failed ("), "{text}");
+    assert!(text.contains("\nFAIL fails one/src/lib.rs:15\n"), "{text}");
+    assert!(text.contains("\nFAIL in_the_binary two/src/main.rs:5\n"), "{text}");
+    assert!(text.contains("\nFAIL two/src/lib.rs - n (line 5) two/src/lib.rs:7\n"), "{text}");
+    let again = client.ok("run_failing_tests", none()).await;
+    // An example called `n` cannot be told from the `line` in every example's name.
+    assert!(again.starts_with("rust: 1 passed, 6 failed ("), "{again}");
+    assert!(
+        again.contains("\nnote: rustdoc selects examples by a word: others of that name ran too\n"),
+        "{again}"
+    );
 }

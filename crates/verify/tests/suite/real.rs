@@ -171,7 +171,7 @@ fn rust_reruns_exactly_what_failed() {
         names
     };
     assert_eq!(sorted(&second), sorted(&first));
-    // The other example of the same item comes along: lines move, so doctests are selected by item.
+    // Other examples of the same items come along: rustdoc selects by a word of the name.
     assert_eq!((second.passed, second.missing.len()), (3, 0), "{:?}", second.missing);
 }
 

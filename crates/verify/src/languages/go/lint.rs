@@ -41,6 +41,11 @@ pub(super) fn golangci(facts: &dyn Facts, captured: &Captured) -> LintRun {
     let mut run = LintRun::default();
     let report = captured.report.as_deref().and_then(|bytes| serde_json::from_slice::<Report>(bytes).ok());
     for issue in report.as_ref().and_then(|report| report.issues.as_ref()).into_iter().flatten() {
+        if issue.from_linter == "typecheck" && compile_errors(facts, &issue.text, &mut run.findings) {
+            run.incomplete =
+                Some("the code does not compile, so other linters had nothing to look at".to_owned());
+            continue;
+        }
         let has = |value: &serde_json::Value| value.as_array().is_some_and(|fixes| !fixes.is_empty());
         run.findings.push(Finding {
             file: relative(facts.root(), facts.root(), &issue.pos.filename),
@@ -73,6 +78,25 @@ pub(super) fn golangci(facts: &dyn Facts, captured: &Captured) -> LintRun {
         ref end => run.incomplete = Some(why_incomplete("golangci-lint", end, &said)),
     }
     run
+}
+
+/// Takes compile errors out of the text that golangci-lint passes on as one issue.
+fn compile_errors(facts: &dyn Facts, text: &str, findings: &mut Vec<Finding>) -> bool {
+    let lines: Vec<String> = text.lines().map(|line| line.trim_start_matches(": ").to_owned()).collect();
+    let before = findings.len();
+    for problem in build_problems(facts.root(), &lines) {
+        let Some(file) = problem.file else { continue };
+        findings.push(Finding {
+            file,
+            line: problem.line.unwrap_or(1),
+            col: problem.col.unwrap_or(1),
+            rule: "typecheck".to_owned(),
+            message: problem.message,
+            severity: Severity::Error,
+            fixable: false,
+        });
+    }
+    findings.len() > before
 }
 
 /// Why a tool's findings may be missing.

@@ -287,6 +287,10 @@ impl Reader {
                 false => target.ran_any(|test| test.contains(name.as_str())),
             };
         }
+        let wanted = |test: &str| self.wanted.iter().any(|(name, _)| test.contains(name.as_str()));
+        if target.kind == Kind::Doc && !self.wanted.is_empty() && target.ran_any(|test| !wanted(test)) {
+            run.notes.push("rustdoc selects examples by a word: others of that name ran too".to_owned());
+        }
         let unit = target.unit();
         let file = relative(facts.root(), &self.base, &target.source);
         if !target.harness {

@@ -1,0 +1,303 @@
+//! What an edit did to the file it touched, in the same reply: a syntax error first and alone, else findings of
+//! the linter that the edit introduced and cured, and the formatter's diff. Never fails the edit.
+
+use super::{
+    command::{self, NotStarted},
+    format,
+    project::Project,
+};
+use crate::{Call, ToolError};
+use ::verify::{Detector, Facts as _, Finding, Languages, LintAsk, Scope};
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use workspace::{ContainedPath, Kind, Version, unified_diff};
+
+/// Deadlines; what is not there by then is said to be missing, and never comes later.
+const LINT: Duration = Duration::from_secs(30);
+const FORMAT: Duration = Duration::from_secs(10);
+/// Lines of the formatter's diff.
+const DIFF: usize = 500;
+/// Findings that are shown.
+const SHOWN: usize = 50;
+/// Files of one patch that are looked at.
+const FILES: usize = 5;
+/// Files whose findings are remembered.
+const REMEMBERED: usize = 200;
+
+/// A file that was just changed.
+pub(crate) struct Touched {
+    pub(crate) path: ContainedPath,
+    pub(crate) before: Option<Vec<u8>>,
+    pub(crate) after: Arc<[u8]>,
+}
+
+/// Findings of file versions this session has seen: what an edit cured is only known against them.
+#[derive(Default)]
+pub(crate) struct Baselines(Mutex<HashMap<String, (Version, Vec<Finding>)>>);
+
+impl Baselines {
+    fn of(&self, key: &str, version: Version) -> Option<Vec<Finding>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(key).filter(|(known, _)| *known == version).map(|(_, findings)| findings.clone())
+    }
+
+    fn keep(&self, key: String, version: Version, findings: Vec<Finding>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.clear();
+        }
+        all.insert(key, (version, findings));
+    }
+}
+
+/// The feedback on a change, beginning with a line break; empty when there is nothing to say.
+pub(crate) async fn feedback(call: &Call, touched: Vec<Touched>) -> String {
+    let mut text = String::new();
+    for touched in touched.into_iter().take(FILES) {
+        if let Some(part) = one(call, &touched).await {
+            text.push('\n');
+            text.push_str(part.trim_end());
+        }
+    }
+    text
+}
+
+async fn one(call: &Call, touched: &Touched) -> Option<String> {
+    let languages = Languages::shipped();
+    let detector = languages.all().iter().copied().find(|detector| detector.owns(touched.path.relative()))?;
+    let (folder, file) = home(call, detector, &touched.path)?;
+    let project = Project::open(call, "post-edit", Some(&folder)).ok()?;
+    let (format, found) = tokio::join!(
+        tokio::time::timeout(FORMAT, formatted(call, &project, detector, touched)),
+        tokio::time::timeout(LINT, findings(call, &project, detector, &file)),
+    );
+    let format =
+        format.unwrap_or_else(|_| Format::Said(format!("format: no answer within {}s", FORMAT.as_secs())));
+    let mut text = String::new();
+    if let Format::Syntax(why) = &format {
+        let _ = write!(text, "syntax error in {}:\n{why}", touched.path);
+        return Some(text);
+    }
+    match found {
+        Err(_) => {
+            let _ = writeln!(text, "lint: no answer within {}s", LINT.as_secs());
+        }
+        Ok(Err(error)) => {
+            let line = error.to_string();
+            let _ = writeln!(text, "{}", line.lines().next().unwrap_or_default());
+        }
+        Ok(Ok(found)) => lint(call, touched, found, &mut text),
+    }
+    match format {
+        Format::Diff(diff) => {
+            let _ = write!(text, "--- format ---\n{diff}");
+        }
+        Format::Said(line) => text.push_str(&line),
+        Format::Fine | Format::Syntax(_) => {}
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The nearest folder above a file that is a project of its language, and the file's name in it.
+fn home(call: &Call, detector: &dyn Detector, path: &ContainedPath) -> Option<(String, String)> {
+    let relative = path.relative();
+    relative.ancestors().skip(1).find_map(|folder| {
+        let marked = detector.markers().iter().any(|marker| {
+            let place = call.workspace.resolve(folder.join(marker));
+            place.is_ok_and(|place| call.workspace.kind(&place) == Some(Kind::File))
+        });
+        let inside = relative.strip_prefix(folder).ok()?;
+        marked.then(|| (text(folder), text(inside)))
+    })
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+enum Format {
+    Fine,
+    Diff(String),
+    Syntax(String),
+    Said(String),
+}
+
+async fn formatted(
+    call: &Call,
+    project: &Arc<Project>,
+    detector: &'static dyn Detector,
+    touched: &Touched,
+) -> Format {
+    let shown = touched.path.to_string();
+    let file = project.own(&shown);
+    let new = match format::one(call, project, detector, &file, &touched.after).await {
+        Ok(Ok(new)) if *new == *touched.after => return Format::Fine,
+        Ok(Ok(new)) => new,
+        Ok(Err(why)) => return Format::Syntax(::verify::bound(&why, 1500)),
+        Err(ToolError::Caller { message, .. }) => {
+            // A language without a formatter here has nothing to say about format.
+            return if message.contains("not supported") { Format::Fine } else { Format::Said(message) };
+        }
+        Err(_) => return Format::Fine,
+    };
+    if let Some(before) = &touched.before
+        && let Ok(Ok(was)) = format::one(call, project, detector, &file, before).await
+        && was != *before
+    {
+        return Format::Said(format!("format: {shown} was not formatted before either; run_format mends it"));
+    }
+    Format::Diff(unified_diff(&shown, &touched.after, &new, DIFF))
+}
+
+/// The linter's findings in one file. A warm language server will answer here first, where there is one.
+async fn findings(
+    call: &Call,
+    project: &Arc<Project>,
+    detector: &'static dyn Detector,
+    file: &str,
+) -> Result<Vec<Finding>, ToolError> {
+    let (facts, scope) = (Arc::clone(project), Scope::File(file.to_owned()));
+    let plan = call
+        .blocking(move |_| {
+            let ask = LintAsk { scope, fix: false };
+            let plan =
+                detector.lint_cmd(&*facts, &ask).map_err(|error| ToolError::caller(error.to_string()))?;
+            match plan.needs.iter().find(|need| facts.which(need).is_none()) {
+                Some(need) => Err(command::missing("run_lint", detector, &facts, need)),
+                None => Ok(plan),
+            }
+        })
+        .await?;
+    let (captured, _) = match command::capture(call, project, &plan, LINT).await {
+        Ok(done) => done,
+        Err(NotStarted::Missing(binary)) => {
+            return Err(command::missing("run_lint", detector, project, &binary));
+        }
+        Err(NotStarted::Other(error)) => return Err(error),
+    };
+    let (facts, file) = (Arc::clone(project), file.to_owned());
+    call.blocking(move |_| {
+        let run = detector.parse_lint(&plan, &*facts, &captured);
+        if let Some(why) = run.config_error {
+            return Err(ToolError::caller(format!("lint: configuration error: {why}")));
+        }
+        let mut found = run.findings;
+        found.retain(|finding| finding.file == file);
+        for finding in &mut found {
+            finding.file = facts.shown(&finding.file);
+        }
+        Ok(found)
+    })
+    .await
+}
+
+/// Tells what the edit introduced and cured, and counts what was there.
+fn lint(call: &Call, touched: &Touched, found: Vec<Finding>, text: &mut String) {
+    let key = format!("{}\0{}", call.workspace.name(), touched.path);
+    let baselines = &call.session.baselines;
+    let before = touched.before.as_deref();
+    let known = before.and_then(|before| baselines.of(&key, Version::of(before)));
+    let edit = Region::of(before.unwrap_or_default(), &touched.after);
+    let (mut introduced, mut old): (Vec<&Finding>, usize) = (Vec::new(), 0);
+    let mut unmatched = known.clone().unwrap_or_default();
+    for finding in &found {
+        let was_there = match (&known, before) {
+            (_, None) => false,
+            (None, Some(_)) => !edit.touches_new(finding.line),
+            (Some(_), Some(_)) => {
+                let same = |was: &Finding| {
+                    let place = match edit.moved(was.line) {
+                        Some(line) => line == finding.line,
+                        None => edit.touches_new(finding.line),
+                    };
+                    was.rule == finding.rule && was.message == finding.message && place
+                };
+                match unmatched.iter().position(same) {
+                    Some(at) => {
+                        unmatched.remove(at);
+                        true
+                    }
+                    None => false,
+                }
+            }
+        };
+        match was_there {
+            true => old += 1,
+            false => introduced.push(finding),
+        }
+    }
+    if !introduced.is_empty() {
+        let _ = writeln!(text, "post-edit lint findings ({}):", introduced.len());
+        for Finding { file, line, col, rule, message, .. } in introduced.iter().take(SHOWN) {
+            let _ = writeln!(text, "{file}:{line}:{col}:{rule}: {message}");
+        }
+        if introduced.len() > SHOWN {
+            let _ = writeln!(text, "… {} more", introduced.len() - SHOWN);
+        }
+    }
+    for cured in unmatched.iter().take(SHOWN) {
+        let _ = writeln!(text, "cured: {}: {}", cured.rule, cured.message);
+    }
+    if old > 0 && (!introduced.is_empty() || !unmatched.is_empty()) {
+        let _ = writeln!(text, "({old} were there before)");
+    }
+    baselines.keep(key, Version::of(&touched.after), found);
+}
+
+/// The lines that an edit changed: everything between a common beginning and a common end.
+struct Region {
+    first: u32,
+    old_end: u32,
+    new_end: u32,
+}
+
+impl Region {
+    fn of(old: &[u8], new: &[u8]) -> Self {
+        let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines(old), lines(new));
+        let same = |pair: &(&&[u8], &&[u8])| pair.0 == pair.1;
+        let head = old.iter().zip(&new).take_while(same).count();
+        let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(same).count();
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Self { first: number(head + 1), old_end: number(old.len() - tail), new_end: number(new.len() - tail) }
+    }
+
+    /// Whether a line of the new text is among those changed.
+    fn touches_new(&self, line: u32) -> bool {
+        (self.first..=self.new_end).contains(&line)
+    }
+
+    /// Where a line of the old text is now, unless it was changed.
+    fn moved(&self, line: u32) -> Option<u32> {
+        if line < self.first {
+            Some(line)
+        } else if line > self.old_end {
+            Some(line - self.old_end + self.new_end)
+        } else {
+            None
+        }
+    }
+}
+
+fn lines(text: &[u8]) -> Vec<&[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_move_with_an_edit() {
+        let region = Region::of(b"a\nb\nc\nd\n", b"a\nx\ny\nz\nc\nd\n");
+        assert_eq!((region.first, region.old_end, region.new_end), (2, 2, 4));
+        assert_eq!((region.moved(1), region.moved(2), region.moved(3)), (Some(1), None, Some(5)));
+        assert!(region.touches_new(2) && region.touches_new(4) && !region.touches_new(5));
+        let nothing = Region::of(b"a\n", b"a\n");
+        assert!(!nothing.touches_new(1));
+    }
+}

@@ -1,0 +1,60 @@
+//! What Edit, Write and apply_patch say about the file they changed.
+
+use crate::{support::Bench, verify::equipped};
+use serde_json::json;
+
+async fn edit(bench: &Bench, file: &str, old: &str, new: &str) -> String {
+    let client = bench.client();
+    client.ok("Read", json!({"file_path": file})).await;
+    client.ok("Edit", json!({"file_path": file, "old_string": old, "new_string": new})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rust_findings_come_apart_from_those_that_were_there() {
+    let bench = equipped("rust/lint");
+    let client = bench.client();
+    client.ok("Read", json!({"file_path": "src/lib.rs"})).await;
+    let change =
+        |old: &str, new: &str| json!({"file_path": "src/lib.rs", "old_string": old, "new_string": new});
+    let text = client
+        .ok("Edit", change("fn unused() {}\n", "pub fn two() -> i32 {\n    let x = 2;\n    return x;\n}\n"))
+        .await;
+    assert!(text.starts_with("replaced 1 occurrence(s) in src/lib.rs\npost-edit lint findings ("), "{text}");
+    assert!(text.contains("\nsrc/lib.rs:9:5:clippy::needless_return: "), "{text}");
+    assert!(!text.contains("len_zero") && text.contains(" were there before)"), "{text}");
+    let text = client.ok("Edit", change("return v.len() == 0;", "v.is_empty()")).await;
+    assert!(text.contains("\ncured: clippy::len_zero: "), "{text}");
+    assert!(!text.contains("post-edit lint findings"), "{text}");
+    let text = client
+        .ok(
+            "Edit",
+            change("pub fn two() -> i32 {\n    let x = 2;\n    return x;\n}", "pub fn two()->i32 { 2 }"),
+        )
+        .await;
+    assert!(text.contains("\n--- format ---\n--- a/src/lib.rs\n+++ b/src/lib.rs\n"), "{text}");
+    let text = client.ok("Edit", change("pub fn two()", "pub fn two(")).await;
+    assert!(
+        text.starts_with("replaced 1 occurrence(s) in src/lib.rs\nsyntax error in src/lib.rs:\n"),
+        "{text}"
+    );
+    assert!(!text.contains("lint"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn go_findings_and_format() {
+    let bench = equipped("go/lint");
+    let text =
+        edit(&bench, "lint.go", "\tos.Remove(\"x\")\n", "\tos.Remove(\"x\")\n\tos.Remove( \"y\")\n").await;
+    assert!(text.contains("\nlint.go:15:11:errcheck: "), "{text}");
+    assert!(text.contains("\n--- format ---\n"), "{text}");
+    assert!(text.contains("(3 were there before)"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_no_language_or_no_project_is_left_alone() {
+    let bench = equipped("go/lint");
+    bench.write("notes.txt", "one\n");
+    bench.write("loose.rs", "fn  x( ) {}\n");
+    assert_eq!(edit(&bench, "notes.txt", "one", "two").await, "replaced 1 occurrence(s) in notes.txt");
+    assert_eq!(edit(&bench, "loose.rs", "x", "y").await, "replaced 1 occurrence(s) in loose.rs");
+}
