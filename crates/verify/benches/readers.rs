@@ -11,6 +11,8 @@ fn long_run(language: &str) -> Vec<u8> {
     let outputs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/outputs");
     match language {
         "go" => fs::read(outputs.join("go/go1.26.8-mixed.jsonl")).expect("an output").repeat(100),
+        "node" => fs::read(outputs.join("node/mocha-events.jsonl")).expect("an output").repeat(2000),
+        "python" => fs::read(outputs.join("python/pytest-events.jsonl")).expect("an output").repeat(1000),
         _ => {
             let real = fs::read(outputs.join("rust/cargo1.95-mixed.txt")).expect("an output");
             let text = String::from_utf8_lossy(&real).into_owned();
@@ -22,18 +24,20 @@ fn long_run(language: &str) -> Vec<u8> {
 }
 
 fn readers(criterion: &mut Criterion) {
-    let facts = MapFacts { root: "/sample".into(), ..MapFacts::default() };
+    let mut facts = MapFacts { root: "/sample".into(), ..MapFacts::default() };
+    facts.files.insert("package.json".to_owned(), r#"{"scripts":{"test":"mocha"}}"#.to_owned());
     let mut group = criterion.benchmark_group("readers");
-    for language in ["go", "rust"] {
+    for language in ["go", "rust", "node", "python"] {
         let detector = Languages::shipped().get(language).expect("a shipped language");
         let bytes = long_run(language);
+        let stream = if ["node", "python"].contains(&language) { Stream::Report } else { Stream::Stdout };
         let plan = detector.test_cmd(&facts, &TestAsk::default()).expect("a plan").remove(0);
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.sample_size(10);
         group.bench_function(language, |bencher| {
             bencher.iter(|| {
                 let mut reader = detector.test_reader(&plan, &facts);
-                bytes.chunks(64 << 10).for_each(|chunk| reader.feed(Stream::Stdout, chunk));
+                bytes.chunks(64 << 10).for_each(|chunk| reader.feed(stream, chunk));
                 black_box(reader.finish(&End::Exited(1), &facts))
             });
         });

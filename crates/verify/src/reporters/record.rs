@@ -105,7 +105,7 @@ pub(super) struct Unit {
 impl Unit {
     /// What was printed from the lines between this test's first and the next test's.
     pub(super) fn output_of(&self, case: &Case) -> Option<String> {
-        let start = case.line?;
+        let start = case.line.filter(|_| !self.output.is_empty())?;
         let next = self.cases.iter().filter_map(|other| other.line).filter(|line| *line > start).min();
         let own =
             self.output.iter().filter(|(line, _)| *line >= start && next.is_none_or(|next| *line < next));
