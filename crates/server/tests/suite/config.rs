@@ -214,13 +214,19 @@ fn check_says_what_is_wrong_and_where() {
 }
 
 #[test]
-fn the_schema_is_json() {
+fn the_published_schema_is_the_current_one() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_codegen-sandbox"))
         .args(["config", "schema"])
         .output()
         .unwrap();
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(schema["title"], "RuntimeConfig");
+    let published =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/runtime-config.schema.json");
+    assert!(
+        fs::read(published).unwrap() == output.stdout,
+        "refresh it: codegen-sandbox config schema > docs/src/reference/runtime-config.schema.json"
+    );
 }
 
 #[test]
