@@ -249,7 +249,12 @@ async fn languages_are_chosen_as_agreed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_told_while_tests_run() {
-    let bench = on("go/green");
+    let bench = Bench::new();
+    bench.write("go.mod", "module example.com/slow\n\ngo 1.21\n");
+    let slow: String = (0..6)
+        .map(|n| format!("func TestSlow{n}(t *testing.T) {{ time.Sleep(200 * time.Millisecond) }}\n"))
+        .collect();
+    bench.write("s_test.go", format!("package slow\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\n{slow}"));
     let (progress, seen) = watched();
     let client = bench.client();
     let reply = client.call_with("run_tests", none(), CancellationToken::new(), progress).await;
@@ -422,4 +427,39 @@ async fn nextest_is_used_where_it_is_configured() {
         again.contains("\nnote: rustdoc selects examples by a word: others of that name ran too\n"),
         "{again}"
     );
+}
+
+/// Every tool in every language, on a machine that has none of their programs: whatever cannot be done is said,
+/// and nothing is taken for an empty success.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tool_is_silent_in_any_language() {
+    let bin = tempfile::tempdir().unwrap();
+    for program in ["sh", "cat", "mkdir", "rm", "env"] {
+        let real = testkit::tools::on_path(program).unwrap();
+        std::os::unix::fs::symlink(real, bin.path().join(program)).unwrap();
+    }
+    let projects = [
+        ("go", "go.mod", "module m\n", "a.go"),
+        ("rust", "Cargo.toml", "[package]\nname = \"m\"\n", "src/lib.rs"),
+        ("node", "package.json", "{\"devDependencies\": {\"jest\": \"*\", \"prettier\": \"*\"}}", "a.js"),
+        ("python", "pyproject.toml", "[project]\nname = \"m\"\n", "a.py"),
+    ];
+    assert_eq!(projects.len(), verify::Languages::shipped().all().len(), "a language is missing here");
+    for (language, marker, text, source) in projects {
+        let mut setup = Setup::default();
+        setup.settings.environment = vec![("PATH".to_owned(), bin.path().display().to_string())];
+        let bench = setup.bench();
+        bench.write(marker, text);
+        bench.write(source, "x\n");
+        let client = bench.client();
+        for tool in
+            ["run_tests", "run_lint", "run_typecheck", "run_format", "run_script", "run_failing_tests"]
+        {
+            let args = if tool == "run_script" { json!({"name": "nope"}) } else { none() };
+            let reply = client.call(tool, args).await;
+            assert!(reply.is_error, "{tool} for {language}: {}", reply.all_text());
+            assert!(reply.all_text().len() > 10, "{tool} for {language}: {}", reply.all_text());
+        }
+        assert_eq!(client.ok("last_test_failures", none()).await, "no run_tests call yet in this session");
+    }
 }
