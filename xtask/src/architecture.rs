@@ -13,6 +13,9 @@ use crate::steps::{Verdict, capture};
 /// The only files that may hold `unsafe` code.
 const UNSAFE_HOME: &str = "crates/sandbox/src/sys";
 
+/// How a test that is ignored says that another test runs it.
+const HELPER_REASONS: &[&str] = &["\"run by ", "for the tests above\""];
+
 /// Where a lint that holds a gate may be set aside: the gate itself, and what is not part of the product.
 const GATE_KEEPERS: &[&str] =
     &["crates/sandbox/", "crates/config/src/", "crates/testkit/", "xtask/", "bench/", "examples/"];
@@ -215,10 +218,14 @@ fn gate_problems(name: &str, source: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let is_test = name.contains("/tests/") || name.contains("/benches/");
     let keeper = is_test || GATE_KEEPERS.iter().any(|keeper| name.starts_with(keeper));
+    let raw = |number: usize| source.lines().nth(number - 1).unwrap_or_default();
     for (number, line) in code_lines(source) {
         let at = |what: &str| format!("{name}:{number}: {what}");
         if !name.starts_with(UNSAFE_HOME) && (has_word(&line, "unsafe") || line.contains("(unsafe_code")) {
             problems.push(at("`unsafe` belongs into sandbox::sys"));
+        }
+        if line.contains("#[ignore") && !HELPER_REASONS.iter().any(|reason| raw(number).contains(reason)) {
+            problems.push(at("a test may only be ignored when another one runs it, and must name it"));
         }
         if !keeper && line.contains("clippy::disallowed_methods") {
             problems.push(at("sets a gate's lint aside: ask the crate that owns the gate"));
@@ -343,6 +350,18 @@ mod tests {
         assert!(problems.contains("crates/files/src/lib.rs:3: `unsafe` belongs"), "{problems}");
         assert!(problems.contains("crates/files/src/lib.rs:4: sets a gate's lint aside"), "{problems}");
         assert_eq!(problems.lines().count(), 3, "{problems}");
+    }
+
+    #[test]
+    fn a_test_that_nobody_runs_fails() {
+        let source =
+            "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n#[test]\n#[ignore = \"run by b\"]\nfn c() {}\n";
+        let problems = gate_problems("crates/files/tests/suite/main.rs", source);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with("crates/files/tests/suite/main.rs:2: a test may only"),
+            "{problems:?}"
+        );
     }
 
     #[test]

@@ -4,7 +4,10 @@ use sandbox::{
     isolated::{Isolated, Network, Tier},
     suite::{self, Subject},
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 pub(crate) fn build(tier: Tier, workspace: &Path) -> Isolated {
     Isolated::builder("isolated").workspace(workspace).tier(tier).build().unwrap()
@@ -56,11 +59,22 @@ const SECRETS: [&str; 15] = [
     ".claude.json",
 ];
 
+/// A folder that is not in /tmp, which the sandbox replaces as a whole, wherever the checkout is.
+pub(crate) fn outside_tmp() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if !target.starts_with("/tmp") && !target.starts_with("/var/tmp") {
+        return target.to_owned();
+    }
+    let home = std::env::var_os("HOME").expect("a home folder");
+    let folder = Path::new(&home).join(".cache/codegen-sandbox/tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 impl Host {
     pub(crate) fn new() -> Self {
         use std::os::{linux::net::SocketAddrExt as _, unix::net};
-        // Not in /tmp, which the sandbox replaces as a whole.
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
         let home = folder.path().join("home");
         for secret in SECRETS {
             let path = home.join(secret);

@@ -192,7 +192,10 @@ struct Server(Child);
 
 impl Server {
     fn start(mode: Mode, nasty: &Nasty) -> Self {
-        let child = Command::new(std::env::current_exe().unwrap())
+        // Whoever runs the tests may ignore signals (nohup, a background job), and that is inherited.
+        let child = Command::new("env")
+            .arg("--default-signal=HUP,INT,TERM")
+            .arg(std::env::current_exe().unwrap())
             .args(["orphans::server_alone", "--exact", "--ignored", "--nocapture"])
             .env("NASTY_ARGS", nasty.args().join("\n"))
             .env("NASTY_MODE", mode.name())

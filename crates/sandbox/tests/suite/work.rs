@@ -14,7 +14,7 @@ struct Project {
 
 impl Project {
     fn new(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let folder = tempfile::tempdir_in(crate::isolated::outside_tmp()).unwrap();
         for (name, content) in files {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -227,7 +227,7 @@ async fn a_background_shell_is_read_by_cursor() {
     assert_eq!(started, "shell_id: sh1\nruns in the background; BashOutput reads it, KillShell ends it");
     let text = until(async || {
         let text = read(&client, "sh1", Value::Null).await;
-        (text.contains("out1") && text.contains("err1\n")).then_some(text)
+        (text.contains("\nout1\n") && text.contains("\nerr1\n")).then_some(text)
     })
     .await;
     let lines: Vec<&str> = text.lines().collect();
