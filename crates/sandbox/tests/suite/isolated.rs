@@ -65,7 +65,7 @@ pub(crate) fn outside_tmp() -> PathBuf {
     if !target.starts_with("/tmp") && !target.starts_with("/var/tmp") {
         return target.to_owned();
     }
-    let home = std::env::var_os("HOME").expect("a home folder");
+    let home = std::env::var_os("HOME").unwrap();
     let folder = Path::new(&home).join(".cache/codegen-sandbox/tests");
     std::fs::create_dir_all(&folder).unwrap();
     folder
