@@ -1,4 +1,4 @@
-//! Files made from the product itself: the reference of tools and of the command line.
+//! Files made from the product itself: the reference of tools, of the command line and of the configuration.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -82,7 +82,7 @@ fn present(folder: &Path) -> Result<Vec<String>> {
 fn summary_lists<'a>(root: &Path, pages: impl Iterator<Item = &'a String>) -> Result<()> {
     let summary =
         fs::read_to_string(root.join("docs/src/SUMMARY.md")).context("reading docs/src/SUMMARY.md")?;
-    for page in pages {
+    for page in pages.filter(|page| page.ends_with(".md")) {
         if !summary.contains(&format!("(reference/{page})")) {
             bail!("docs/src/SUMMARY.md does not list reference/{page}");
         }
@@ -92,7 +92,10 @@ fn summary_lists<'a>(root: &Path, pages: impl Iterator<Item = &'a String>) -> Re
 
 fn pages(product: &Product) -> Result<BTreeMap<String, String>> {
     let tools = product.tools()?;
-    let mut pages = BTreeMap::from([("cli.md".to_owned(), command_line(product)?)]);
+    let mut pages = BTreeMap::from([
+        ("cli.md".to_owned(), command_line(product)?),
+        ("runtime-config.schema.json".to_owned(), product.ask(&["config", "schema"])?),
+    ]);
     for (group, title) in GROUPS {
         let members: Vec<&Tool> = tools.iter().filter(|tool| tool.group == *group).collect();
         if !members.is_empty() {
