@@ -55,6 +55,12 @@ pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Re
             let why = format!("no detector for this language; known: {}", known.join(", "));
             return Err(config.wrong(&format!("spec.languages.{language}"), why));
         }
+        // Running it elsewhere than the operator said would be worse than not starting.
+        if !Arc::ptr_eq(named(name), runtime.sandbox()) {
+            let why = "a language in a sandbox of its own is not supported by this version; \
+                       remove it, or name the sandbox in tools.default_sandbox";
+            return Err(config.wrong(&format!("spec.languages.{language}"), why.to_owned()));
+        }
         runtime = runtime.with_language(language, Arc::clone(named(name)));
     }
     for hook in &config.hooks {

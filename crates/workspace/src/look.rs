@@ -27,6 +27,11 @@ impl Workspace {
         })
     }
 
+    /// The size of what is there.
+    pub fn size(&self, path: &ContainedPath) -> Option<u64> {
+        u64::try_from(self.lstat(&path.relative).ok()?.st_size).ok()
+    }
+
     /// Names in a folder, sorted, ignored ones too; at most `limit` of them. Empty when it is no folder.
     pub fn names(&self, path: &ContainedPath, limit: usize) -> Vec<String> {
         let Ok(folder) = self.root.open_dir(&path.relative) else { return Vec::new() };

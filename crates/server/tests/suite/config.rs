@@ -206,6 +206,7 @@ fn check_says_what_is_wrong_and_where() {
         ("  sandboxes:\n    a: { mode: isolated, memry: 2GiB }\n", ["yaml:5:26", "did you mean \"memory\"?"]),
         ("  sandboxes:\n    a: { mode: docker_exec }\n", ["yaml:5:5", "container"]),
         ("  languages:\n    cobol: { sandbox: direct }\n", ["yaml:5:5", "no detector for this language"]),
+        ("  languages:\n    go: { sandbox: direct }\n", ["yaml:5:5", "tools.default_sandbox"]),
     ] {
         let (code, text) = check(spec);
         assert_eq!(code, Some(2), "{text}");

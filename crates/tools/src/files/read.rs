@@ -3,10 +3,13 @@
 use crate::{Call, Class, Content, Group, Reply, Spec, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use workspace::{WindowSpec, quoted};
+use workspace::{ContainedPath, WindowSpec, quoted};
 
 /// Bytes of one reply; what is left is a further call away.
 const MAX_BYTES: usize = 256 << 10;
+
+/// A file up to this size is read where the call runs.
+const SMALL: u64 = 256 << 10;
 
 /// Reads a file.
 pub(crate) struct Read;
@@ -43,12 +46,16 @@ impl Tool for Read {
         if args.limit == Some(0) {
             return Err(ToolError::caller("Read: `limit` must be at least 1"));
         }
-        call.blocking(move |call| read(call, &args)).await
+        // Waking a thread takes longer than reading a small file.
+        let path = call.workspace.resolve(&args.file_path)?;
+        if call.workspace.size(&path).is_some_and(|size| size <= SMALL) {
+            return read(call, &path, &args);
+        }
+        call.blocking(move |call| read(call, &path, &args)).await
     }
 }
 
-fn read(call: &Call, args: &Args) -> Result<Reply, ToolError> {
-    let path = call.workspace.resolve(&args.file_path)?;
+fn read(call: &Call, path: &ContainedPath, args: &Args) -> Result<Reply, ToolError> {
     let default = WindowSpec::default();
     let spec = WindowSpec {
         offset: args.offset.unwrap_or(default.offset).max(1),
@@ -56,8 +63,8 @@ fn read(call: &Call, args: &Args) -> Result<Reply, ToolError> {
         max_bytes: MAX_BYTES,
         ..default
     };
-    let read = call.workspace.read(&path, &spec)?;
-    call.session.ledgers.with(&call.workspace, |ledger| ledger.record(&path, read.version, read.bytes));
+    let read = call.workspace.read(path, &spec)?;
+    call.session.ledgers.with(&call.workspace, |ledger| ledger.record(path, read.version, read.bytes));
     Ok(match read.content {
         workspace::Content::Text(window) if window.len == 0 => Reply::text(format!("[{path} is empty]")),
         workspace::Content::Text(window) => {
