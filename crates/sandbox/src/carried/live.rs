@@ -2,8 +2,14 @@
 
 use crate::{Control, Outcome, Process, Request, Sandbox as _, direct::Direct};
 use futures_util::future::BoxFuture;
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 use tokio::sync::watch;
+
+/// By then a client is ready for whatever comes.
+const SETTLED: Duration = Duration::from_secs(4);
 
 /// A command that ends what a call left at the far side; it runs when this is dropped still armed.
 pub(super) struct Sweep(Option<Box<(Request, Direct)>>);
@@ -47,13 +53,15 @@ enum Far {
 
 /// The client's own handle, and what ends the far side.
 pub(super) struct Carry {
-    inner: Box<dyn Control>,
+    inner: Arc<dyn Control>,
     far: Mutex<Far>,
+    started: Instant,
 }
 
 impl Carry {
     pub(super) fn wrap(inner: Process, sweep: Sweep) -> Process {
-        let control = Box::new(Self { inner: inner.control, far: Mutex::new(Far::Armed(sweep)) });
+        let far = Mutex::new(Far::Armed(sweep));
+        let control = Box::new(Self { inner: inner.control.into(), far, started: Instant::now() });
         Process { control, ..inner }
     }
 
@@ -102,6 +110,20 @@ impl Control for Carry {
 
     fn resize(&self, cols: u16, rows: u16) {
         self.inner.resize(cols, rows);
+        // A client that has only just started may not listen to sizes yet, and hears only of changes.
+        if self.started.elapsed() < SETTLED
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let inner = Arc::downgrade(&self.inner);
+            runtime.spawn(async move {
+                for _ in 0..3 {
+                    tokio::time::sleep(SETTLED / 4).await;
+                    let Some(inner) = inner.upgrade() else { return };
+                    inner.resize(cols, rows.saturating_add(1));
+                    inner.resize(cols, rows);
+                }
+            });
+        }
     }
 
     fn notes(&self) -> Vec<String> {

@@ -8,8 +8,9 @@ use testkit::Workspace;
 /// more about how it was compiled, so the bench looks at them in a release build.
 const IDLE_BYTES: u64 = 4 << 20;
 
-/// Resident bytes of one more session that nobody uses.
-const SESSION_BYTES: u64 = 64 << 10;
+/// Resident bytes of one more session that nobody uses. A debug build's futures are larger; the bench holds the
+/// release build to its goal.
+const SESSION_BYTES: u64 = 96 << 10;
 
 #[test]
 fn serve_says_what_it_found_and_what_to_paste() {

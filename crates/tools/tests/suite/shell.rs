@@ -262,7 +262,7 @@ async fn a_prompt_without_an_end_of_line_is_seen() {
     let bench = Bench::new();
     let client = bench.client();
     let id = start(&client, "printf 'Listening on 80'; sleep 1000").await;
-    let text = read_until(&client, &id, "Listening on 80").await;
+    let text = read_until(&client, &id, "(15 bytes)").await;
     assert!(text.contains("next: \"0:0\"\n--- stdout (15 bytes) ---\nListening on 80\n"), "{text}");
 }
 

@@ -19,7 +19,7 @@ use std::{
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use store::{Space, Store};
@@ -151,6 +151,8 @@ impl Snapshots {
         let snapshots =
             Self { workspace, store, folder: folder.to_owned(), retention, state: Mutex::new(state) };
         if let Some(intent) = Intent::load(folder)? {
+            // What was being written when the restore was cut short stands aside under a name of ours.
+            snapshots.workspace.remove_litter(&AtomicBool::new(false));
             let mut state = snapshots.lock();
             snapshots.take_automatic(&mut state, "before finishing an interrupted restore")?;
             let target = Folder::load(&snapshots.store, &intent.tree)?;
