@@ -15,7 +15,7 @@ const SIZES: &[(usize, usize)] = &[(10, 100), (100, 100), (400, 60), (5_000, 15)
 
 pub(crate) fn search(subjects: &Subjects, report: &mut Report) -> Result<()> {
     report.section(
-        "Grep and Glob, by walking",
+        "Grep and Glob",
         &[
             "files",
             "Grep, one hit",
