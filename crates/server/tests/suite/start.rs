@@ -8,8 +8,8 @@ use testkit::Workspace;
 /// more about how it was compiled, so the bench looks at them in a release build.
 const IDLE_BYTES: u64 = 4 << 20;
 
-/// Resident bytes of one more session that nobody uses. A debug build's futures are larger; the bench holds the
-/// release build to its goal.
+/// Resident bytes of one more session that nobody uses. The goal is 64 KiB, which neither this build nor the
+/// release build meets (docs/benchmarks.md); until one does, this only keeps it from growing further.
 const SESSION_BYTES: u64 = 96 << 10;
 
 #[test]
