@@ -208,6 +208,8 @@ fn npm(folder: &Path, manifest: &str, lock: &str, links: &[(&str, &str)]) -> Res
     fs::write(folder.join("package.json"), manifest)?;
     fs::write(folder.join("package-lock.json"), lock)?;
     let mut command = Command::new("npm");
+    // The browser is the system's: what puppeteer would fetch comes from a host that not everybody can reach.
+    command.env("PUPPETEER_SKIP_DOWNLOAD", "1");
     // `npm ci` would refuse a lock that lacks the packages of other platforms.
     command.current_dir(folder).args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
     execute(command.arg(folder))?;

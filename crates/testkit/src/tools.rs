@@ -120,6 +120,12 @@ pub const BUNDLES: &[Bundle] = &[
         programs: &["bwrap", "busybox", "dockerd", "git", "dot", "rg", "tmux"],
     },
     Bundle {
+        name: "browser",
+        purpose: "the browser that draws Mermaid's diagrams and that Playwright's tests drive",
+        source: Source::System { packages: &["chromium"] },
+        programs: &["chromium"],
+    },
+    Bundle {
         name: "rust",
         purpose: "Rust's language server and coverage tools",
         source: Source::Rustup { components: &["llvm-tools", "rust-analyzer", "rust-src"] },
