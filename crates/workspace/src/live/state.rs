@@ -258,6 +258,10 @@ fn look(
     Look::Found { stamp, always: stat.st_nlink > 1 }
 }
 
+fn symlink(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
 fn regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
@@ -334,6 +338,9 @@ impl State {
         }
         if lost {
             again = BTreeSet::from([Rel::new(Path::new(""))]);
+            // those who follow the journal must look at everything: not all they follow is in `files`
+            self.sequence += 1;
+            self.changes.clear();
         }
         self.rescan(workspace, again);
     }
@@ -370,19 +377,24 @@ impl State {
         if event.name.starts_with(temp::PREFIX) {
             return true;
         }
+        let path = folder.child(&event.name);
         if matches!(&event.name[..], b".gitignore" | b".ignore" | b".git") {
+            self.tell(path);
             again.insert(folder);
             return true;
         }
-        let path = folder.child(&event.name);
         let left = has(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
         if has(ReadFlags::ISDIR) {
+            self.tell(path.clone());
             if left {
                 self.forget(&path);
             } else if has(ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB) {
                 again.insert(path);
             }
         } else if left {
+            if !self.files.contains_key(&path) {
+                self.tell(path.clone());
+            }
             self.drop_file(&path);
         } else if let Some(entry) = self.files.get_mut(&path) {
             if has(ReadFlags::CLOSE_WRITE) {
@@ -391,6 +403,8 @@ impl State {
             self.dirty.insert(path);
         } else if self.belongs(workspace, &folder, &path) {
             self.dirty.insert(path);
+        } else if workspace.lstat(path.as_ref()).is_ok_and(|stat| symlink(&stat)) {
+            self.tell(path);
         }
         true
     }
