@@ -10,12 +10,13 @@ use sandbox::{
     global_registry,
     isolated::{self, Isolated},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
-use tools::Runtime;
+use tools::{PathMap, Place, Runtime};
 
 /// Tells the process-wide registry which workspaces and variables local sandboxes of this server have.
 ///
@@ -40,13 +41,14 @@ pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Re
     let plain: Arc<dyn Sandbox> = Arc::new(Direct::new(direct::MODE).with_baseline(variables(settings)));
     let strongest = || Arc::new(Strongest::new(settings)) as Arc<dyn Sandbox>;
     let Some(config) = config else { return Ok(Runtime::new(strongest())) };
-    let mut declared = BTreeMap::from([(direct::MODE.to_owned(), Arc::clone(&plain))]);
+    let plain = Place::from(plain);
+    let mut declared = BTreeMap::from([(direct::MODE.to_owned(), plain.clone())]);
     for spec in &config.sandboxes {
-        declared.insert(spec.name.clone(), build(global_registry(), config, spec)?);
+        declared.insert(spec.name.clone(), place(settings, config, spec)?);
     }
     let named = |name: &str| declared.get(name).unwrap_or(&plain);
     let mut runtime = Runtime::new(
-        config.default_sandbox.as_deref().map_or_else(strongest, |name| Arc::clone(named(name))),
+        config.default_sandbox.as_deref().map_or_else(|| strongest().into(), |name| named(name).clone()),
     );
     let languages = verify::Languages::shipped();
     for (language, name) in &config.languages {
@@ -55,19 +57,66 @@ pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Re
             let why = format!("no detector for this language; known: {}", known.join(", "));
             return Err(config.wrong(&format!("spec.languages.{language}"), why));
         }
-        // Running it elsewhere than the operator said would be worse than not starting.
-        if !Arc::ptr_eq(named(name), runtime.sandbox()) {
-            let why = "a language in a sandbox of its own is not supported by this version; \
-                       remove it, or name the sandbox in tools.default_sandbox";
-            return Err(config.wrong(&format!("spec.languages.{language}"), why.to_owned()));
-        }
-        runtime = runtime.with_language(language, Arc::clone(named(name)));
+        runtime = runtime.with_language(language, named(name).clone());
     }
     for hook in &config.hooks {
-        let sandbox = Arc::clone(hook.sandbox.as_deref().map_or(&plain, named));
-        runtime = runtime.with_hook(hook.clone(), sandbox);
+        let place = hook.sandbox.as_deref().map_or(&plain, named);
+        runtime = runtime.with_hook(hook.clone(), Arc::clone(&place.sandbox));
     }
     Ok(runtime)
+}
+
+/// Where the folder for our own files is mounted in containers that last for one call only.
+const SCRATCH: &str = "/codegen-sandbox";
+
+/// A declared sandbox, and where it sees the workspace: at its `workdir`, else under the same path.
+fn place(
+    settings: &Settings,
+    config: &RuntimeConfig,
+    spec: &config::SandboxSpec,
+) -> Result<Place, FileError> {
+    let named = config.default_sandbox.iter().chain(config.languages.values());
+    if !named.into_iter().any(|name| *name == spec.name) {
+        return Ok(build(global_registry(), config, spec)?.into());
+    }
+    let wrong = |why: &str| config.wrong(&format!("spec.sandboxes.{}.workdir", spec.name), why);
+    let workdir = spec.config.get("workdir").and_then(Value::as_str).map(Path::new);
+    let root = match (settings.workspaces.as_slice(), workdir) {
+        (_, Some(workdir)) if !workdir.is_absolute() || workdir == Path::new("/") => {
+            return Err(wrong("must be the absolute path at which the workspace is mounted"));
+        }
+        ([_, _, ..], Some(_)) => {
+            return Err(wrong(
+                "one folder cannot be several workspaces: leave it out and mount each at its own path",
+            ));
+        }
+        (roots, _) => roots.first().map(|workspace| &workspace.root),
+    };
+    let paths = match (root, workdir) {
+        (Some(root), Some(workdir)) => PathMap::between(root, workdir.components().collect::<PathBuf>()),
+        _ => PathMap::default(),
+    };
+    if spec.mode != "docker_run" {
+        return Ok(Place::new(build(global_registry(), config, spec)?, paths));
+    }
+    // A container of its own for every call has neither the workspace nor what the call before it left.
+    let scratch = settings.state_dir.join("scratch");
+    std::fs::create_dir_all(&scratch).map_err(|error| {
+        config.wrong(&format!("spec.sandboxes.{}", spec.name), format!("{}: {error}", scratch.display()))
+    })?;
+    let roots = settings.workspaces.iter().map(|workspace| workspace.root.as_path());
+    let mounts = roots.map(|root| (root, paths.inward(root))).chain([(scratch.as_path(), SCRATCH.into())]);
+    let mut spec = spec.clone();
+    let given = spec.config.entry("mounts").or_insert_with(|| json!([]));
+    for (from, to) in mounts {
+        let to = to.display().to_string();
+        if let Value::Array(given) = given
+            && !given.iter().filter_map(Value::as_str).any(|mount| mount.split(':').nth(1) == Some(&to))
+        {
+            given.push(json!(format!("{}:{to}", from.display())));
+        }
+    }
+    Ok(Place::new(build(global_registry(), config, &spec)?, paths).with_scratch(SCRATCH))
 }
 
 fn build(

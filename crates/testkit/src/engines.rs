@@ -80,9 +80,17 @@ impl Docker {
     /// # Panics
     /// When it does not start.
     pub fn container(&self) -> Container<'_> {
+        self.container_with(&[])
+    }
+
+    /// The same with further arguments for `docker run`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn container_with(&self, more: &[&str]) -> Container<'_> {
         let forever = "trap exit TERM; while :; do sleep 1000 & wait; done";
-        let id = self.run(&["run", "-d", "--network", "none", self.image, "sh", "-c", forever]);
-        Container { docker: self, id }
+        let args = [&["run", "-d", "--network", "none"], more, &[self.image, "sh", "-c", forever]].concat();
+        Container { docker: self, id: self.run(&args) }
     }
 
     /// The engine has no registry to pull from: its image is made of this machine's busybox.

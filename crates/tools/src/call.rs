@@ -1,6 +1,6 @@
 //! Everything a tool may touch while it runs.
 
-use crate::{Host, Progress, Runtime, Session, ToolError};
+use crate::{Host, Place, Progress, Runtime, Session, ToolError};
 use sandbox::Sandbox;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -31,12 +31,18 @@ impl Call {
     /// Where Bash and everything else runs.
     #[must_use]
     pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
-        self.runtime.sandbox()
+        &self.place().sandbox
     }
 
-    /// Where the programs of a language run.
+    /// The same with what the workspace's paths are called there.
     #[must_use]
-    pub fn sandbox_for(&self, language: &str) -> &Arc<dyn Sandbox> {
+    pub fn place(&self) -> &Place {
+        self.runtime.place()
+    }
+
+    /// Where the programs of a language run, and what the workspace's paths are called there.
+    #[must_use]
+    pub fn sandbox_for(&self, language: &str) -> &Place {
         self.runtime.sandbox_for(language)
     }
 

@@ -1,6 +1,9 @@
 //! What an operator may change while sessions go on: where things run, and who is asked.
 
-use crate::hooks::{Hook, Hooks};
+use crate::{
+    Place,
+    hooks::{Hook, Hooks},
+};
 use config::HookSpec;
 use sandbox::Sandbox;
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,22 +11,22 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Where commands run and which hooks look on. Replaced as a whole when the configuration is read again;
 /// a call keeps the one it began with.
 pub struct Runtime {
-    default: Arc<dyn Sandbox>,
-    languages: BTreeMap<String, Arc<dyn Sandbox>>,
+    default: Place,
+    languages: BTreeMap<String, Place>,
     pub(crate) hooks: Hooks,
 }
 
 impl Runtime {
     /// Everything runs in `default`, and nobody looks on.
     #[must_use]
-    pub fn new(default: Arc<dyn Sandbox>) -> Self {
-        Self { default, languages: BTreeMap::new(), hooks: Hooks::default() }
+    pub fn new(default: impl Into<Place>) -> Self {
+        Self { default: default.into(), languages: BTreeMap::new(), hooks: Hooks::default() }
     }
 
-    /// The programs of a language run in a sandbox of their own.
+    /// The programs of a language run in a place of their own.
     #[must_use]
-    pub fn with_language(mut self, language: impl Into<String>, sandbox: Arc<dyn Sandbox>) -> Self {
-        self.languages.insert(language.into(), sandbox);
+    pub fn with_language(mut self, language: impl Into<String>, place: impl Into<Place>) -> Self {
+        self.languages.insert(language.into(), place.into());
         self
     }
 
@@ -36,20 +39,21 @@ impl Runtime {
 
     /// Where Bash and everything else runs.
     #[must_use]
-    pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
+    pub fn place(&self) -> &Place {
         &self.default
     }
 
     /// Where the programs of a language run.
     #[must_use]
-    pub fn sandbox_for(&self, language: &str) -> &Arc<dyn Sandbox> {
+    pub fn sandbox_for(&self, language: &str) -> &Place {
         self.languages.get(language).unwrap_or(&self.default)
     }
 
     /// Releases what the sandboxes hold. Closing one twice, because it has two names, is harmless.
     pub async fn close(&self) {
         let hooks = self.hooks.sandboxes();
-        for sandbox in std::iter::once(&self.default).chain(self.languages.values()).chain(hooks) {
+        let places = std::iter::once(&self.default).chain(self.languages.values());
+        for sandbox in places.map(|place| &place.sandbox).chain(hooks) {
             if let Some(closer) = sandbox.closer()
                 && let Err(why) = closer.close().await
             {

@@ -206,7 +206,10 @@ fn check_says_what_is_wrong_and_where() {
         ("  sandboxes:\n    a: { mode: isolated, memry: 2GiB }\n", ["yaml:5:26", "did you mean \"memory\"?"]),
         ("  sandboxes:\n    a: { mode: docker_exec }\n", ["yaml:5:5", "container"]),
         ("  languages:\n    cobol: { sandbox: direct }\n", ["yaml:5:5", "no detector for this language"]),
-        ("  languages:\n    go: { sandbox: direct }\n", ["yaml:5:5", "tools.default_sandbox"]),
+        (
+            "  sandboxes:\n    a: { mode: docker_exec, container: c, workdir: ws }\n  languages:\n    go: { sandbox: a }\n",
+            ["yaml:5:43", "absolute path"],
+        ),
     ] {
         let (code, text) = check(spec);
         assert_eq!(code, Some(2), "{text}");

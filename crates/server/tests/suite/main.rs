@@ -8,6 +8,7 @@ mod cancel;
 mod clients;
 mod config;
 mod conformance;
+mod elsewhere;
 mod limits;
 mod sessions;
 mod start;

@@ -174,7 +174,7 @@ async fn start(
         command: "bash".to_owned(),
         args: vec!["-c".to_owned(), command.to_owned()],
         env,
-        cwd: Some(call.workspace.root().to_owned()),
+        cwd: Some(call.place().paths.inward(call.workspace.root())),
         stdio,
     };
     let Some(streaming) = call.sandbox().streaming() else {

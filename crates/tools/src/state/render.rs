@@ -160,7 +160,7 @@ async fn dot(call: &Call, source: String, format: Format, timeout: Duration) -> 
             EnvEntry::Set("GV_FILE_PATH".to_owned(), String::new()),
         ],
         timeout,
-        cwd: Some(call.workspace.root().to_owned()),
+        cwd: Some(call.place().paths.inward(call.workspace.root())),
         cancel: call.cancel.clone(),
         capture_limit: Some(MAX_OUTPUT),
         ..Request::new("dot").args([format!("-T{}", format.name())])

@@ -62,13 +62,12 @@ impl Sink for Feed<'_, '_, '_> {
 
 /// Runs a plan and feeds everything it leaves behind to `take`, the end of its report last.
 pub(super) async fn run(
-    call: &Call,
     project: &Project,
     plan: &Plan,
     limit: Duration,
     take: &mut Take<'_>,
 ) -> Result<Ended, NotStarted> {
-    prepare(call, project, plan).await?;
+    prepare(project, plan).await?;
     let request = StartRequest {
         command: plan.program.clone(),
         args: plan.args.clone(),
@@ -76,8 +75,9 @@ pub(super) async fn run(
         cwd: Some(project.root().join(&plan.cwd)),
         stdio: if plan.merged { Stdio::Merged } else { Stdio::Separate },
     };
-    let streaming = call.sandbox().streaming().ok_or_else(|| {
-        let name = call.sandbox().name();
+    let sandbox = &project.place().sandbox;
+    let streaming = sandbox.streaming().ok_or_else(|| {
+        let name = sandbox.name();
         NotStarted::Other(ToolError::caller(format!("the sandbox \"{name}\" cannot stream output")))
     })?;
     let process = streaming.start(request).await.map_err(|outcome| not_started(&outcome))?;
@@ -87,9 +87,9 @@ pub(super) async fn run(
     let read = AtomicUsize::new(0);
     let Ending { outcome, notes } = tokio::select! {
         ending = pump(process, Some(limit), &never, &mut sink) => ending,
-        never = follow(call, project, plan, &shared, &read) => match never {},
+        never = follow(project, plan, &shared, &read) => match never {},
     };
-    if let Some(report) = report(call, project, plan, read.into_inner()).await {
+    if let Some(report) = report(project, plan, read.into_inner()).await {
         feed(&shared, Stream::Report, &report);
     }
     Ok(Ended { end: end(&outcome), code: outcome.shell_code(), notes })
@@ -97,7 +97,6 @@ pub(super) async fn run(
 
 /// Runs a plan and keeps everything it leaves behind.
 pub(super) async fn capture(
-    call: &Call,
     project: &Project,
     plan: &Plan,
     limit: Duration,
@@ -112,7 +111,7 @@ pub(super) async fn capture(
         let room = CAPTURED.saturating_sub(into.len());
         into.extend_from_slice(&bytes[..bytes.len().min(room)]);
     };
-    let ended = run(call, project, plan, limit, &mut take).await?;
+    let ended = run(project, plan, limit, &mut take).await?;
     Ok((Captured { stdout, stderr, report, end: ended.end.clone() }, ended))
 }
 
@@ -133,7 +132,7 @@ pub(super) async fn filter(
         cancel: call.cancel.clone(),
         capture_limit: None,
     };
-    let response = call.sandbox().spawn(request).await;
+    let response = project.place().sandbox.spawn(request).await;
     match response.outcome {
         Outcome::NotFound { .. } | Outcome::Refused { .. } | Outcome::Transport { .. } => {
             Err(not_started(&response.outcome))
@@ -177,9 +176,10 @@ fn not_started(outcome: &Outcome) -> NotStarted {
 /// What to say when a program is missing.
 pub(super) fn missing(tool: &str, detector: &dyn Detector, project: &Project, binary: &str) -> ToolError {
     let name = binary.rsplit('/').next().unwrap_or(binary);
+    let there = project.elsewhere(detector).map(|there| format!(" {there}")).unwrap_or_default();
     let message = match tool {
-        "run_lint" => format!("linter not installed: {name}"),
-        tool => format!("{tool}: {name}: not found on PATH"),
+        "run_lint" => format!("linter not installed: {name}{there}"),
+        tool => format!("{tool}: {name}: not found on PATH{there}"),
     };
     let get =
         detector.binaries(project).into_iter().find(|needed| needed.binary == name).map(|needed| needed.get);
@@ -190,7 +190,7 @@ pub(super) fn missing(tool: &str, detector: &dyn Detector, project: &Project, bi
 }
 
 /// Makes the private folder of a plan that injects files or wants a report, in the place where commands run.
-async fn prepare(call: &Call, project: &Project, plan: &Plan) -> Result<(), NotStarted> {
+async fn prepare(project: &Project, plan: &Plan) -> Result<(), NotStarted> {
     if plan.inject.is_empty() && plan.report.is_none() {
         return Ok(());
     }
@@ -203,7 +203,7 @@ async fn prepare(call: &Call, project: &Project, plan: &Plan) -> Result<(), NotS
         args.extend([injected.name.clone(), injected.content.to_string()]);
     }
     project.scratch_is_made();
-    let response = shell(call, project, script, args).await;
+    let response = shell(project, script, args).await;
     if response.outcome.success() {
         return Ok(());
     }
@@ -213,13 +213,7 @@ async fn prepare(call: &Call, project: &Project, plan: &Plan) -> Result<(), NotS
 }
 
 /// Feeds a report that is written line by line while it grows, so that progress can be told.
-async fn follow(
-    call: &Call,
-    project: &Project,
-    plan: &Plan,
-    take: &Shared<'_, '_>,
-    read: &AtomicUsize,
-) -> Infallible {
+async fn follow(project: &Project, plan: &Plan, take: &Shared<'_, '_>, read: &AtomicUsize) -> Infallible {
     let grows = plan.report.as_ref().is_some_and(|name| name.ends_with(".jsonl"));
     loop {
         match grows {
@@ -227,7 +221,7 @@ async fn follow(
             false => std::future::pending().await,
         }
         let from = read.load(Ordering::Relaxed);
-        if let Some(bytes) = report(call, project, plan, from).await {
+        if let Some(bytes) = report(project, plan, from).await {
             read.store(from + bytes.len(), Ordering::Relaxed);
             feed(take, Stream::Report, &bytes);
         }
@@ -239,15 +233,15 @@ fn feed(take: &Shared<'_, '_>, stream: Stream, bytes: &[u8]) {
 }
 
 /// The report from this byte on.
-async fn report(call: &Call, project: &Project, plan: &Plan, from: usize) -> Option<Vec<u8>> {
+async fn report(project: &Project, plan: &Plan, from: usize) -> Option<Vec<u8>> {
     let args = vec![plan.report.clone()?, format!("+{}", from.saturating_add(1))];
-    let response = shell(call, project, "cd \"$0\" && tail -c \"$2\" -- \"$1\"", args).await;
+    let response = shell(project, "cd \"$0\" && tail -c \"$2\" -- \"$1\"", args).await;
     response.outcome.success().then_some(response.stdout)
 }
 
-async fn shell(call: &Call, project: &Project, script: &str, args: Vec<String>) -> sandbox::Response {
+async fn shell(project: &Project, script: &str, args: Vec<String>) -> sandbox::Response {
     let folder = project.scratch().to_string_lossy().into_owned();
     let mut request = Request::new("sh").args(["-c", script, &folder]).args(args);
     request.timeout = SCRATCH;
-    call.sandbox().spawn(request).await
+    project.place().sandbox.spawn(request).await
 }

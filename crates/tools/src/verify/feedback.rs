@@ -71,7 +71,7 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
     let languages = Languages::shipped();
     let detector = languages.all().iter().copied().find(|detector| detector.owns(touched.path.relative()))?;
     let (folder, file) = home(call, detector, &touched.path)?;
-    let project = Project::open(call, "post-edit", Some(&folder)).ok()?;
+    let project = Project::open(call, "post-edit", Some(&folder)).ok()?.seen_by(call, detector);
     let (format, found) = tokio::join!(
         tokio::time::timeout(FORMAT, formatted(call, &project, detector, touched)),
         tokio::time::timeout(LINT, findings(call, &project, detector, &file)),
@@ -173,7 +173,7 @@ async fn findings(
             }
         })
         .await?;
-    let (captured, _) = match command::capture(call, project, &plan, LINT).await {
+    let (captured, _) = match command::capture(project, &plan, LINT).await {
         Ok(done) => done,
         Err(NotStarted::Missing(binary)) => {
             return Err(command::missing("run_lint", detector, project, &binary));
@@ -183,13 +183,15 @@ async fn findings(
     let (facts, file) = (Arc::clone(project), file.to_owned());
     call.blocking(move |_| {
         let run = detector.parse_lint(&plan, &*facts, &captured);
-        if let Some(why) = run.config_error {
+        if let Some(mut why) = run.config_error {
+            facts.say(&mut why);
             return Err(ToolError::caller(format!("lint: configuration error: {why}")));
         }
         let mut found = run.findings;
         found.retain(|finding| finding.file == file);
         for finding in &mut found {
             finding.file = facts.shown(&finding.file);
+            facts.say(&mut finding.message);
         }
         Ok(found)
     })

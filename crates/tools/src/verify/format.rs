@@ -135,6 +135,7 @@ async fn format_all(
     text: &mut String,
     report: &mut Report,
 ) -> Result<(), ToolError> {
+    let project = &project.seen_by(call, detector);
     report.files += sources.0.len();
     let jobs = sources.0.into_iter().map(|(file, old)| async move {
         let formatted = one(call, project, detector, &file, &old).await;
@@ -189,7 +190,10 @@ pub(super) async fn one(
     if captured.end == ::verify::End::TimedOut {
         return Ok(Err(format!("{} timed out after {}s", plan.runner, PATIENCE.as_secs())));
     }
-    Ok(detector.parse_format(&plan, &captured))
+    Ok(detector.parse_format(&plan, &captured).map_err(|mut why| {
+        project.say(&mut why);
+        why
+    }))
 }
 
 async fn write(call: &Call, file: &str, old: &[u8], new: Vec<u8>) -> Result<(), String> {

@@ -146,6 +146,7 @@ impl Check {
             if several {
                 let _ = writeln!(text, "{name}:");
             }
+            let project = project.seen_by(call, detector);
             let done = match explain {
                 true => self.explain(call, &project, detector).await,
                 false => self.one(call, &project, detector, timeout, &mut report).await,
@@ -173,10 +174,14 @@ impl Check {
     ) -> Result<Plan, ToolError> {
         let facts = Arc::clone(project);
         call.blocking(move |_| {
-            let plan = self.plan(detector, &facts).map_err(|error| ToolError::caller(error.to_string()))?;
+            let mut plan =
+                self.plan(detector, &facts).map_err(|error| ToolError::caller(error.to_string()))?;
             match plan.needs.iter().find(|need| facts.which(need).is_none()) {
                 Some(need) => Err(command::missing(self.tool, detector, &facts, need)),
-                None => Ok(plan),
+                None => {
+                    facts.explain(detector, &mut plan);
+                    Ok(plan)
+                }
             }
         })
         .await
@@ -203,7 +208,7 @@ impl Check {
         let plan = self.planned(call, project, detector).await?;
         let before = if self.fix { Some(Sources::read(call, project, detector, None).await?) } else { None };
         let limit = Duration::from_secs(timeout);
-        let (captured, ended) = match command::capture(call, project, &plan, limit).await {
+        let (captured, ended) = match command::capture(project, &plan, limit).await {
             Ok(done) => done,
             Err(NotStarted::Missing(binary)) => {
                 return Err(command::missing(self.tool, detector, project, &binary));
@@ -219,7 +224,8 @@ impl Check {
                 })
             })
             .await?;
-        if let Some(why) = run.config_error {
+        if let Some(mut why) = run.config_error {
+            project.say(&mut why);
             return Err(ToolError::caller(format!(
                 "{}: configuration error ({}): {why}",
                 self.tool, plan.runner
@@ -227,6 +233,7 @@ impl Check {
         }
         for finding in &mut run.findings {
             finding.file = project.shown(&finding.file);
+            project.say(&mut finding.message);
         }
         let mut text = String::new();
         if let Some(before) = before {

@@ -1,7 +1,7 @@
 //! A folder of the workspace as a detector sees it.
 
-use crate::{Call, Host, ToolError};
-use ::verify::{Detector, Facts, Languages};
+use crate::{Call, Host, Place, ToolError};
+use ::verify::{Detector, Facts, Languages, Plan};
 use sandbox::Request;
 use std::{
     collections::BTreeMap,
@@ -27,6 +27,8 @@ pub(super) struct Project {
     workspace: Arc<Workspace>,
     /// Relative to the workspace's root; empty for the root itself.
     pub(super) folder: String,
+    place: Place,
+    /// Where commands see it.
     root: PathBuf,
     scratch: PathBuf,
     runtime: tokio::runtime::Handle,
@@ -40,11 +42,12 @@ impl Drop for Project {
         if !self.scratch_made.load(Ordering::Relaxed) {
             return;
         }
-        let (host, folder) = (Arc::clone(&self.host), self.scratch.to_string_lossy().into_owned());
+        let folder = self.scratch.to_string_lossy().into_owned();
+        let sandbox = Arc::clone(&self.place.sandbox);
         let remove = async move {
             let mut request = Request::new("rm").args(["-rf", "--", &folder]);
             request.timeout = LOOK;
-            host.runtime().sandbox().spawn(request).await;
+            sandbox.spawn(request).await;
         };
         self.host.background.spawn_on(remove, &self.runtime);
     }
@@ -57,20 +60,63 @@ impl Project {
             None => String::new(),
             Some(path) => folder(&call.workspace, tool, path)?,
         };
+        Ok(Arc::new(Self::new(call, folder, call.place().clone())))
+    }
+
+    fn new(call: &Call, folder: String, place: Place) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self {
+        let root = match folder.as_str() {
+            "" => call.workspace.root().to_owned(),
+            folder => call.workspace.root().join(folder),
+        };
+        Self {
             host: Arc::clone(call.host()),
             workspace: Arc::clone(&call.workspace),
-            root: call.workspace.root().join(&folder),
+            root: place.paths.inward(&root),
             folder,
             // Made where the commands run, and only when a plan needs it.
-            scratch: format!("/tmp/codegen-sandbox-{}-{number}", std::process::id()).into(),
+            scratch: place.scratch.join(format!("codegen-sandbox-{}-{number}", std::process::id())),
+            place,
             runtime: tokio::runtime::Handle::current(),
             found: Mutex::default(),
             environment: Mutex::default(),
             scratch_made: AtomicBool::new(false),
-        }))
+        }
+    }
+
+    /// The same folder as the programs of a language see it, where they run.
+    pub(super) fn seen_by(self: &Arc<Self>, call: &Call, detector: &dyn Detector) -> Arc<Self> {
+        let place = call.sandbox_for(detector.language());
+        match place.is(&self.place) {
+            true => Arc::clone(self),
+            false => Arc::new(Self::new(call, self.folder.clone(), place.clone())),
+        }
+    }
+
+    /// Where its commands run.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The sandbox in words, when it is one that the language has for itself.
+    pub(super) fn elsewhere(&self, detector: &dyn Detector) -> Option<String> {
+        let runtime = self.host.runtime();
+        let own = !self.place.is(runtime.place());
+        own.then(|| {
+            let (name, language) = (self.place.sandbox.name(), detector.language());
+            format!("in sandbox \"{name}\" (spec.languages.{language}.sandbox)")
+        })
+    }
+
+    /// Says among a plan's reasons where it is carried out.
+    pub(super) fn explain(&self, detector: &dyn Detector, plan: &mut Plan) {
+        plan.why.extend(self.elsewhere(detector).map(|there| format!("runs {there}")));
+    }
+
+    /// A text that a command printed, with the workspace's paths as they are called here.
+    pub(super) fn say(&self, text: &mut String) {
+        self.place.paths.say_outward(text);
     }
 
     /// The detectors that the `language` argument means.
@@ -82,9 +128,9 @@ impl Project {
     /// A file of the project as the agent knows it: relative to the workspace.
     pub(super) fn shown(&self, file: &str) -> String {
         if self.folder.is_empty() || file.starts_with('/') {
-            let root = self.workspace.root();
-            let inside = Path::new(file).strip_prefix(root).ok();
-            return inside.map_or_else(|| file.to_owned(), |inside| inside.to_string_lossy().into_owned());
+            let file = self.place.paths.outward(Path::new(file));
+            let inside = file.strip_prefix(self.workspace.root()).unwrap_or(&file);
+            return inside.to_string_lossy().into_owned();
         }
         format!("{}/{file}", self.folder)
     }
@@ -112,7 +158,7 @@ impl Project {
         let mut request = Request::new("sh").args(["-c", "command -v -- \"$0\"", binary]);
         request.timeout = LOOK;
         request.cwd = Some(self.root.clone());
-        let response = self.runtime.block_on(self.host.runtime().sandbox().spawn(request));
+        let response = self.runtime.block_on(self.place.sandbox.spawn(request));
         let line = String::from_utf8_lossy(&response.stdout).trim().to_owned();
         (response.outcome.success() && line.starts_with('/')).then(|| line.into())
     }
@@ -120,7 +166,7 @@ impl Project {
     fn look_around(&self) -> BTreeMap<String, String> {
         let mut request = Request::new("env").args(["-0"]);
         request.timeout = LOOK;
-        let response = self.runtime.block_on(self.host.runtime().sandbox().spawn(request));
+        let response = self.runtime.block_on(self.place.sandbox.spawn(request));
         let text = String::from_utf8_lossy(&response.stdout).into_owned();
         text.split('\0')
             .filter_map(|entry| entry.split_once('='))

@@ -9,7 +9,7 @@ use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::verify::{Kept, Lines};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Bytes of output that are shown.
 const SHOWN: usize = 100 << 10;
@@ -46,15 +46,16 @@ impl Tool for RunScript {
 
     async fn run(&self, call: &Call, args: Args) -> Result<String, ToolError> {
         let timeout = arguments::timeout("run_script", args.timeout, 300, 1800)?;
-        let project = Project::open(call, "run_script", None)?;
-        let (facts, language, name) = (Arc::clone(&project), args.language, args.name);
-        let (detector, plan) = call
-            .blocking(move |_| {
+        let facts = Project::open(call, "run_script", None)?;
+        let (language, name) = (args.language, args.name);
+        let (detector, project, plan) = call
+            .blocking(move |call| {
                 let detectors = facts.select(language.as_deref())?;
                 let mut refusal = None;
                 for detector in detectors {
-                    match detector.script_cmd(&*facts, &name) {
-                        Ok(plan) => return Ok((detector, plan)),
+                    let project = facts.seen_by(call, detector);
+                    match detector.script_cmd(&*project, &name) {
+                        Ok(plan) => return Ok((detector, project, plan)),
                         Err(error) => drop(refusal.get_or_insert(error)),
                     }
                 }
@@ -64,7 +65,7 @@ impl Tool for RunScript {
             .await?;
         let (mut lines, mut kept) = (Lines::default(), Kept::new(SHOWN));
         let mut take = |_, bytes: &[u8]| lines.feed(bytes, |line| kept.push(&String::from_utf8_lossy(line)));
-        let done = command::run(call, &project, &plan, Duration::from_secs(timeout), &mut take).await;
+        let done = command::run(&project, &plan, Duration::from_secs(timeout), &mut take).await;
         let ended = match done {
             Ok(ended) => ended,
             Err(NotStarted::Missing(binary)) => {
@@ -79,6 +80,8 @@ impl Tool for RunScript {
             shown.push(format!("timed out after {timeout}s"));
         }
         shown.push(format!("exit: {}", ended.code));
-        Ok(::verify::strip_ansi(&shown.join("\n")).into_owned())
+        let mut text = ::verify::strip_ansi(&shown.join("\n")).into_owned();
+        project.say(&mut text);
+        Ok(text)
     }
 }

@@ -30,14 +30,17 @@ pub(super) async fn plan(
     detector: &'static dyn Detector,
     ask: TestAsk,
 ) -> Result<Vec<Plan>, ToolError> {
-    let project = Arc::clone(project);
+    let project = project.seen_by(call, detector);
     call.blocking(move |_| {
-        let plans =
+        let mut plans =
             detector.test_cmd(&*project, &ask).map_err(|error| ToolError::caller(error.to_string()))?;
         for need in plans.iter().flat_map(|plan| &plan.needs) {
             if ::verify::Facts::which(&*project, need).is_none() {
                 return Err(command::missing(tool, detector, &project, need));
             }
+        }
+        for plan in &mut plans {
+            project.explain(detector, plan);
         }
         Ok(plans)
     })
@@ -53,6 +56,7 @@ pub(super) async fn run(
     ask: TestAsk,
     timeout: u64,
 ) -> Result<Tests, ToolError> {
+    let project = &project.seen_by(call, detector);
     let begin = Instant::now();
     let deadline = begin + Duration::from_secs(timeout);
     let plans = plan(call, tool, project, detector, ask).await?;
@@ -101,13 +105,23 @@ pub(super) async fn run(
     Ok(total)
 }
 
-/// Says every place relative to the workspace.
+/// Says every place relative to the workspace, and every text with the workspace's own paths.
 fn place(project: &Project, run: &mut TestRun) {
     let failures = run.failures.iter_mut().map(|failure| &mut failure.file);
     let problems = run.problems.iter_mut().map(|problem| &mut problem.file);
     for file in failures.chain(problems).flatten() {
         *file = project.shown(file);
     }
+    if project.place().paths.same() {
+        return;
+    }
+    for failure in &mut run.failures {
+        project.say(&mut failure.message);
+        let more = [&mut failure.expected, &mut failure.actual, &mut failure.output];
+        more.into_iter().flatten().for_each(|text| project.say(text));
+    }
+    let problems = run.problems.iter_mut().map(|problem| &mut problem.message);
+    problems.chain(&mut run.notes).chain(&mut run.unread).for_each(|text| project.say(text));
 }
 
 struct Runner<'a> {
@@ -136,7 +150,7 @@ impl Runner<'_> {
                 progress.report(update(now));
             }
         };
-        let ended = match command::run(self.call, self.project, plan, limit, &mut take).await {
+        let ended = match command::run(self.project, plan, limit, &mut take).await {
             Ok(ended) => ended,
             Err(NotStarted::Missing(binary)) => {
                 return Err(command::missing(self.tool, self.detector, self.project, &binary));
