@@ -49,6 +49,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what works here, what is missing and how to get it
+    #[command(after_help = "Exit code: 0 ok, 1 something asked for is missing, 2 wrong usage.")]
+    Doctor {
+        #[command(flatten)]
+        flags: Flags,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+        /// What must be there: isolation, a guarantee, an engine, a language (go) or one of its tools (go:run_lint)
+        #[arg(long, value_name = "LIST", value_delimiter = ',')]
+        require: Vec<String>,
+    },
     /// Check a RuntimeConfig file, or print its JSON Schema
     Config {
         #[command(subcommand)]
@@ -103,6 +115,12 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
             commands::run(|| async move { commands::call(settings, &log, line, format).await })
         }
         Command::Tools { flags, json } => commands::tools(&commands::settings(flags)?, json),
+        Command::Doctor { mut flags, json, require } => {
+            // What is found goes to stdout; the log of the start would only repeat it.
+            let log = if flags.log == "info" { "warn".to_owned() } else { std::mem::take(&mut flags.log) };
+            let (settings, ask) = (commands::settings(flags)?, commands::Ask { json, require });
+            commands::run(|| async move { commands::doctor(settings, &log, ask).await })
+        }
         Command::Config { what: ConfigCommand::Schema } => commands::config::schema(),
         Command::Config { what: ConfigCommand::Check { file, workspace } } => {
             let settings = commands::settings(Flags { config: Some(file), workspace, ..Flags::default() })?;

@@ -51,6 +51,12 @@ impl Hooks {
         self.0.iter().map(|hook| &hook.sandbox)
     }
 
+    pub(crate) fn commands(&self) -> impl Iterator<Item = (String, String, Arc<dyn Sandbox>)> {
+        self.0
+            .iter()
+            .map(|hook| (hook.spec.name.clone(), hook.spec.command.clone(), Arc::clone(&hook.sandbox)))
+    }
+
     /// Asks before a tool runs.
     pub(crate) async fn before(
         &self,

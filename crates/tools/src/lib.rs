@@ -39,3 +39,4 @@ pub use runtime::Runtime;
 pub use session::{Access, Session, SessionGuard};
 pub use tool::{Class, Group, Spec, Tool};
 pub use toolset::{Catalog, Listed, Toolset};
+pub use verify::{LanguageSurvey, Need, Planned, survey};

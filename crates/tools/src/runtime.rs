@@ -49,6 +49,21 @@ impl Runtime {
         self.languages.get(language).unwrap_or(&self.default)
     }
 
+    /// Every sandbox with what it is used for: for reports.
+    #[must_use]
+    pub fn named(&self) -> Vec<(String, Arc<dyn Sandbox>)> {
+        let default = [("default_sandbox".to_owned(), Arc::clone(&self.default.sandbox))];
+        let languages =
+            self.languages.iter().map(|(language, place)| (language.clone(), Arc::clone(&place.sandbox)));
+        default.into_iter().chain(languages).collect()
+    }
+
+    /// Every hook by name, with its command and where that runs: for reports.
+    #[must_use]
+    pub fn hook_commands(&self) -> Vec<(String, String, Arc<dyn Sandbox>)> {
+        self.hooks.commands().collect()
+    }
+
     /// Releases what the sandboxes hold. Closing one twice, because it has two names, is harmless.
     pub async fn close(&self) {
         let hooks = self.hooks.sandboxes();

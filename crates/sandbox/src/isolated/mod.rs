@@ -431,6 +431,19 @@ pub struct Probe {
     pub kernel: Kernel,
     /// Whether a control group enforces the memory cap; else limits and a watchdog do.
     pub control_groups: bool,
+    /// What one command may use unless a configuration says otherwise.
+    pub caps: Caps,
+}
+
+/// A cap in force and what holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapInForce {
+    /// The key in the configuration.
+    pub name: &'static str,
+    /// The cap; `None` where there is none.
+    pub value: Option<u64>,
+    /// What holds it on this host.
+    pub by: &'static str,
 }
 
 impl Probe {
@@ -443,19 +456,39 @@ impl Probe {
         };
         GUARANTEES.iter().map(|guarantee| (guarantee, check(guarantee))).collect()
     }
+
+    /// Every cap of the default profile, and what holds it here.
+    #[must_use]
+    pub fn caps(&self) -> [CapInForce; 4] {
+        let Caps { memory, pids, cpu_seconds, file_size } = self.caps;
+        let memory_by = if self.control_groups { "a control group" } else { "a watchdog and RLIMIT_DATA" };
+        let counted = self.tier == Some(Tier::Namespaces) && mounts::own_largest_pid();
+        let pids_by = if counted { "the PID namespace" } else { "a watchdog" };
+        [
+            CapInForce { name: "memory", value: memory, by: memory_by },
+            CapInForce { name: "pids", value: pids, by: pids_by },
+            CapInForce { name: "cpu", value: cpu_seconds, by: "RLIMIT_CPU" },
+            CapInForce { name: "file_size", value: file_size, by: "RLIMIT_FSIZE" },
+        ]
+    }
 }
 
 /// Finds out by running the whole set-up on `true`.
 #[must_use]
 pub fn probe() -> Probe {
     let kernel = Kernel::running();
-    let nothing = |refused| Probe { tier: None, refused, kernel, control_groups: false };
+    let nothing =
+        |refused| Probe { tier: None, refused, kernel, control_groups: false, caps: Caps::default() };
     let Ok(tmp) = Temporary::new() else { return nothing(Vec::new()) };
     let builder = Isolated::builder("probe").workspace(tmp.path());
     match builder.strongest(&tmp) {
-        Ok((session, refused)) => {
-            Probe { tier: Some(session.plan.tier), refused, kernel, control_groups: session.grouped }
-        }
+        Ok((session, refused)) => Probe {
+            tier: Some(session.plan.tier),
+            refused,
+            kernel,
+            control_groups: session.grouped,
+            caps: builder.profile.caps,
+        },
         Err(error) => nothing(vec![(Tier::Landlock, error.to_string())]),
     }
 }

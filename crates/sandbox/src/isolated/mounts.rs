@@ -151,7 +151,7 @@ const PROC_MASKS: [&str; 9] =
 
 /// Whether the largest process id is a property of the PID namespace (since Linux 6.14). Before, root would
 /// change the whole machine's.
-fn own_largest_pid() -> bool {
+pub(super) fn own_largest_pid() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
     numbers.next().zip(numbers.next()).is_some_and(|version| version >= (6, 14))

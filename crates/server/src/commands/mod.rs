@@ -2,6 +2,7 @@
 
 mod call;
 pub(crate) mod config;
+mod doctor;
 mod serve;
 mod stdio;
 mod tools;
@@ -17,6 +18,7 @@ use std::{
 
 pub(crate) use self::{
     call::{Format, call},
+    doctor::{Ask, doctor},
     serve::serve,
     stdio::stdio,
     tools::tools,

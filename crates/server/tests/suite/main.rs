@@ -8,6 +8,7 @@ mod cancel;
 mod clients;
 mod config;
 mod conformance;
+mod doctor;
 mod elsewhere;
 mod limits;
 mod sessions;

@@ -16,6 +16,7 @@ mod render;
 mod run_failing_tests;
 mod run_script;
 mod run_tests;
+mod survey;
 mod tests;
 
 pub(crate) use feedback::{Baselines, Touched, feedback};
@@ -26,3 +27,4 @@ pub(crate) use memory::Memory;
 pub(crate) use run_failing_tests::RunFailingTests;
 pub(crate) use run_script::RunScript;
 pub(crate) use run_tests::RunTests;
+pub use survey::{LanguageSurvey, Need, Planned, survey};

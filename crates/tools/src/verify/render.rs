@@ -154,11 +154,7 @@ fn line(failure: &Failure) -> String {
 pub(super) fn explain(plans: &[Plan]) -> String {
     let mut text = String::new();
     for plan in plans {
-        let quoted: Vec<String> =
-            std::iter::once(&plan.program).chain(&plan.args).map(|word| quote(word)).collect();
-        let env: Vec<String> =
-            plan.env.iter().map(|(name, value)| format!("{name}={} ", quote(value))).collect();
-        let _ = write!(text, "{}{}", env.concat(), quoted.join(" "));
+        text.push_str(&command(plan));
         if !plan.cwd.is_empty() {
             let _ = write!(text, "\n  in {}", plan.cwd);
         }
@@ -171,6 +167,14 @@ pub(super) fn explain(plans: &[Plan]) -> String {
         text.push('\n');
     }
     text.trim_end().to_owned()
+}
+
+/// A plan's command as one would type it.
+pub(super) fn command(plan: &Plan) -> String {
+    let quoted: Vec<String> =
+        std::iter::once(&plan.program).chain(&plan.args).map(|word| quote(word)).collect();
+    let env: Vec<String> = plan.env.iter().map(|(name, value)| format!("{name}={} ", quote(value))).collect();
+    format!("{}{}", env.concat(), quoted.join(" "))
 }
 
 fn quote(word: &str) -> String {
