@@ -6,6 +6,7 @@ mod calls;
 mod client;
 mod http;
 mod life;
+mod lsp;
 mod probe;
 mod report;
 mod search;
@@ -27,11 +28,12 @@ const MEASURES: &[(&str, Measure)] = &[
     ("edit", calls::edit),
     ("search", search::search),
     ("bash", calls::bash),
+    ("lsp", lsp::lsp),
     ("start", life::start),
     ("sessions", life::sessions),
 ];
 
-const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|start|sessions]…
+const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|lsp|start|sessions]…
   --write  put the table into docs/benchmarks.md";
 
 fn main() -> Result<()> {

@@ -50,6 +50,18 @@ pub struct Flags {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
     pub grace: Option<Duration>,
 
+    /// A language server that nobody asks for this long is ended [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
+    pub server_idle: Option<Duration>,
+
+    /// A language server that does not answer within this time is replaced [default: 45s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
+    pub server_answer: Option<Duration>,
+
+    /// Memory that one language server may take, with everything it starts [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Limits")]
+    pub server_memory: Option<u64>,
+
     /// Register the fixture tools of the protocol's conformance suite
     #[arg(long, hide = true)]
     pub conformance: bool,
@@ -90,6 +102,9 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         limits: Limits {
             concurrent_calls: flags.max_calls.unwrap_or(limits.concurrent_calls),
             grace: flags.grace.unwrap_or(limits.grace),
+            server_idle: flags.server_idle.unwrap_or(limits.server_idle),
+            server_answer: flags.server_answer.unwrap_or(limits.server_answer),
+            server_memory: flags.server_memory.unwrap_or(limits.server_memory),
             ..limits
         },
         readonly: flags.readonly,

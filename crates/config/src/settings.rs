@@ -62,6 +62,12 @@ pub struct Limits {
     pub grace: Duration,
     /// Bytes of one command's output that are kept on disk when it is too long to show.
     pub kept_output: u64,
+    /// A language server that nobody asks for this long is ended.
+    pub server_idle: Duration,
+    /// A language server that does not answer within this time is replaced.
+    pub server_answer: Duration,
+    /// Bytes of memory that one language server may take, with everything it starts.
+    pub server_memory: u64,
 }
 
 impl Default for Limits {
@@ -76,6 +82,9 @@ impl Default for Limits {
             idle_connection: Duration::from_secs(60),
             grace: Duration::from_secs(5),
             kept_output: 64 << 20,
+            server_idle: Duration::from_secs(600),
+            server_answer: Duration::from_secs(45),
+            server_memory: 4 << 30,
         }
     }
 }

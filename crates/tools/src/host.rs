@@ -1,8 +1,8 @@
 //! What one server process holds for all its sessions.
 
 use crate::{
-    Access, Catalog, Runtime, Session, SessionGuard, ToolError, Toolset, hooks::Stage, shell::Denylist,
-    state::Stores, vault::Vault,
+    Access, Catalog, Runtime, Session, SessionGuard, ToolError, Toolset, code::lsp::Servers, hooks::Stage,
+    shell::Denylist, state::Stores, vault::Vault,
 };
 use config::Settings;
 use sandbox::Sandbox;
@@ -32,6 +32,7 @@ pub struct Host {
     pub(crate) vault: Vault,
     runtime: RwLock<Arc<Runtime>>,
     pub(crate) snapshots: Stores,
+    pub(crate) servers: Servers,
     pub(crate) slots: Arc<Semaphore>,
     /// Calls.
     pub(crate) running: TaskTracker,
@@ -77,6 +78,7 @@ impl Host {
             denylist,
             tools: Toolset::new(&settings, catalog)?,
             snapshots: Stores::new(&settings.state_dir),
+            servers: Servers::default(),
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             vault: Vault::new(&settings)?,
             workspaces,

@@ -6,6 +6,7 @@
 
 mod bound;
 mod call;
+mod code;
 mod error;
 mod files;
 mod hooks;
@@ -28,6 +29,7 @@ mod verify;
 mod visit;
 
 pub use call::Call;
+pub use code::lsp::ServerStatus;
 pub use error::ToolError;
 pub use host::Host;
 pub use notice::Notice;

@@ -2,6 +2,10 @@
 
 use crate::{
     ToolError,
+    code::lsp::{
+        CallHierarchy, Diagnostics, DocumentSymbols, FindDefinition, FindReferences, Hover, RenameSymbol,
+        WorkspaceSymbols,
+    },
     files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     state::{
@@ -42,6 +46,14 @@ impl Catalog {
             .with(RunTypecheck)
             .with(RunFormat)
             .with(RunScript)
+            .with(FindDefinition)
+            .with(FindReferences)
+            .with(RenameSymbol)
+            .with(DocumentSymbols)
+            .with(WorkspaceSymbols)
+            .with(Hover)
+            .with(Diagnostics)
+            .with(CallHierarchy)
             .with(SnapshotCreate)
             .with(SnapshotList)
             .with(SnapshotDiff)

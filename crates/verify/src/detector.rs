@@ -98,6 +98,12 @@ pub trait Detector: Send + Sync {
     /// Files whose presence at the root makes a folder a project of this language.
     fn markers(&self) -> &'static [&'static str];
 
+    /// Files that make a folder the home of the projects below it as well, each with a text that it must hold:
+    /// one language server serves them all.
+    fn gatherers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Whether a source file is this language's.
     fn owns(&self, file: &Path) -> bool;
 

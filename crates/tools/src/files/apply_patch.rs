@@ -3,7 +3,7 @@
 use super::stale;
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
-    verify::{Touched, feedback},
+    verify::{Touched, Wanted, feedback},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ pub(crate) struct ApplyPatch;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     patch: String,
+    #[serde(default)]
+    feedback: Option<Wanted>,
 }
 
 /// What `apply_patch` did.
@@ -53,8 +55,9 @@ impl Tool for ApplyPatch {
     type Output = Facts<Done>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
+        let wanted = args.feedback;
         let (mut done, touched) = call.blocking(move |call| apply(call, &args.patch)).await?;
-        done.text.push_str(&feedback(call, touched).await);
+        done.text.push_str(&feedback(call, wanted, touched).await);
         Ok(done)
     }
 }

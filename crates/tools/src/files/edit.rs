@@ -3,7 +3,7 @@
 use super::stale;
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
-    verify::{Touched, feedback},
+    verify::{Touched, Wanted, feedback},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub(crate) struct Args {
     new_string: String,
     #[serde(default)]
     replace_all: Option<bool>,
+    #[serde(default)]
+    feedback: Option<Wanted>,
 }
 
 /// What `Edit` did.
@@ -51,8 +53,9 @@ impl Tool for Edit {
     type Output = Facts<Done>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
+        let wanted = args.feedback;
         let (mut done, touched) = call.blocking(move |call| edit(call, &args)).await?;
-        done.text.push_str(&feedback(call, vec![touched]).await);
+        done.text.push_str(&feedback(call, wanted, vec![touched]).await);
         Ok(done)
     }
 }

@@ -3,7 +3,7 @@
 use super::stale;
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
-    verify::{Touched, feedback},
+    verify::{Touched, Wanted, feedback},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ pub(crate) struct Write;
 pub(crate) struct Args {
     file_path: String,
     content: String,
+    #[serde(default)]
+    feedback: Option<Wanted>,
 }
 
 /// What `Write` did.
@@ -44,8 +46,9 @@ impl Tool for Write {
     type Output = Facts<Done>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
+        let wanted = args.feedback;
         let (mut done, touched) = call.blocking(move |call| write(call, &args)).await?;
-        done.text.push_str(&feedback(call, vec![touched]).await);
+        done.text.push_str(&feedback(call, wanted, vec![touched]).await);
         Ok(done)
     }
 }

@@ -6,20 +6,23 @@ use super::{
     format,
     project::Project,
 };
-use crate::{Call, ToolError};
+use crate::{Call, ToolError, code::lsp::Warm};
 use ::verify::{Detector, Facts as _, Finding, Languages, LintAsk, Scope};
 use std::{
     collections::HashMap,
     fmt::Write as _,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
+use tokio::time::{Instant, timeout, timeout_at};
 use workspace::{ContainedPath, Kind, Version, unified_diff};
 
 /// Deadlines; what is not there by then is said to be missing, and never comes later.
 const LINT: Duration = Duration::from_secs(30);
 const FORMAT: Duration = Duration::from_secs(10);
+/// What a language server that is up may take.
+const NEWS: Duration = Duration::from_secs(5);
 /// Lines of the formatter's diff.
 const DIFF: usize = 500;
 /// Findings that are shown.
@@ -28,6 +31,13 @@ const SHOWN: usize = 50;
 const FILES: usize = 5;
 /// Files whose findings are remembered.
 const REMEMBERED: usize = 200;
+
+/// The argument that turns feedback off: one edit of several often breaks code on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Wanted {
+    None,
+}
 
 /// A file that was just changed.
 pub(crate) struct Touched {
@@ -56,8 +66,11 @@ impl Baselines {
 }
 
 /// The feedback on a change, beginning with a line break; empty when there is nothing to say.
-pub(crate) async fn feedback(call: &Call, touched: Vec<Touched>) -> String {
+pub(crate) async fn feedback(call: &Call, wanted: Option<Wanted>, touched: Vec<Touched>) -> String {
     let mut text = String::new();
+    if wanted == Some(Wanted::None) {
+        return text;
+    }
     for touched in touched.into_iter().take(FILES) {
         if let Some(part) = one(call, &touched).await {
             text.push('\n');
@@ -72,26 +85,59 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
     let detector = languages.all().iter().copied().find(|detector| detector.owns(touched.path.relative()))?;
     let (folder, file) = home(call, detector, &touched.path)?;
     let project = Project::open(call, "post-edit", Some(&folder)).ok()?.seen_by(call, detector);
-    let (format, found) = tokio::join!(
-        tokio::time::timeout(FORMAT, formatted(call, &project, detector, touched)),
-        tokio::time::timeout(LINT, findings(call, &project, detector, &file)),
-    );
-    let format =
-        format.unwrap_or_else(|_| Format::Said(format!("format: no answer within {}s", FORMAT.as_secs())));
+    let checks = Checks::default();
+    let news = {
+        let mut rest = std::pin::pin!(checks.run(call, &project, detector, touched, &file));
+        match Warm::of(call, &touched.path) {
+            None => {
+                rest.await;
+                None
+            }
+            Some(warm) => {
+                let due = Instant::now() + patience(detector.language());
+                let mut news =
+                    std::pin::pin!(timeout(NEWS, warm.news(call, &touched.path, touched.before.as_deref())));
+                let told = tokio::select! {
+                    told = &mut news => {
+                        let _ = timeout_at(due, rest).await;
+                        told
+                    }
+                    () = &mut rest => news.await,
+                };
+                told.ok().flatten().map(|errors| (warm.name(), errors))
+            }
+        }
+    };
+    let Checks { format, found } = checks;
+    let late: Vec<&str> = [("lint", found.get().is_none()), ("format", format.get().is_none())]
+        .into_iter()
+        .filter_map(|(what, late)| late.then_some(what))
+        .collect();
+    let late = late.join(" and ");
+    let format = format.into_inner().unwrap_or(Format::Fine);
     let mut text = String::new();
     if let Format::Syntax(why) = &format {
         let _ = write!(text, "syntax error in {}:\n{why}", touched.path);
         return Some(text);
     }
-    match found {
-        Err(_) => {
-            let _ = writeln!(text, "lint: no answer within {}s", LINT.as_secs());
+    let errors = news.map(|(server, errors)| tell(server, &errors, &mut text).unwrap_or_default());
+    match found.into_inner() {
+        None => {}
+        Some(Err(line)) => {
+            let _ = writeln!(text, "{line}");
         }
-        Ok(Err(error)) => {
-            let line = error.to_string();
-            let _ = writeln!(text, "{}", line.lines().next().unwrap_or_default());
+        Some(Ok(mut found)) => {
+            // What the server has said need not be said again.
+            let said = |finding: &Finding| {
+                let place = format!("{}:{}:", finding.file, finding.line);
+                errors.iter().flatten().any(|error| error.starts_with(&place))
+            };
+            found.retain(|finding| !said(finding));
+            lint(call, touched, found, &mut text);
         }
-        Ok(Ok(found)) => lint(call, touched, found, &mut text),
+    }
+    if !late.is_empty() && errors.is_none_or(|errors| errors.is_empty()) {
+        let _ = writeln!(text, "{late}: not waited for; run_lint and run_format tell");
     }
     match format {
         Format::Diff(diff) => {
@@ -101,6 +147,64 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
         Format::Fine | Format::Syntax(_) => {}
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// How long an edit waits for the linter and the formatter when a language server has spoken.
+fn patience(language: &str) -> Duration {
+    Duration::from_millis(match language {
+        "go" | "python" => 90,
+        "rust" => 130,
+        _ => 220,
+    })
+}
+
+/// What the tools of the language say, as far as it came in time.
+#[derive(Default)]
+struct Checks {
+    format: OnceLock<Format>,
+    found: OnceLock<Result<Vec<Finding>, String>>,
+}
+
+impl Checks {
+    async fn run(
+        &self,
+        call: &Call,
+        project: &Arc<Project>,
+        detector: &'static dyn Detector,
+        touched: &Touched,
+        file: &str,
+    ) {
+        let format = async {
+            let format = timeout(FORMAT, formatted(call, project, detector, touched)).await;
+            let late = |_| Format::Said(format!("format: no answer within {}s", FORMAT.as_secs()));
+            let _ = self.format.set(format.unwrap_or_else(late));
+        };
+        let found = async {
+            let found = match timeout(LINT, findings(call, project, detector, file)).await {
+                Err(_) => Err(format!("lint: no answer within {}s", LINT.as_secs())),
+                Ok(found) => {
+                    found.map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+                }
+            };
+            let _ = self.found.set(found);
+        };
+        tokio::join!(format, found);
+    }
+}
+
+/// Tells the errors that a language server found; gives them back.
+fn tell(server: &str, errors: &[String], text: &mut String) -> Option<Vec<String>> {
+    if errors.is_empty() {
+        return None;
+    }
+    let _ = writeln!(text, "post-edit errors ({}, {server}):", errors.len());
+    for error in errors.iter().take(SHOWN) {
+        let _ = writeln!(text, "{error}");
+    }
+    if errors.len() > SHOWN {
+        let _ = writeln!(text, "… {} more", errors.len() - SHOWN);
+    }
+    Some(errors.to_vec())
 }
 
 /// The nearest folder above a file that is a project of its language, and the file's name in it.
@@ -154,7 +258,7 @@ async fn formatted(
     Format::Diff(unified_diff(&shown, &touched.after, &new, DIFF))
 }
 
-/// The linter's findings in one file. A warm language server will answer here first, where there is one.
+/// The linter's findings in one file.
 async fn findings(
     call: &Call,
     project: &Arc<Project>,

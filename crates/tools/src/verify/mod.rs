@@ -16,10 +16,11 @@ mod render;
 mod run_failing_tests;
 mod run_script;
 mod run_tests;
+mod servers;
 mod survey;
 mod tests;
 
-pub(crate) use feedback::{Baselines, Touched, feedback};
+pub(crate) use feedback::{Baselines, Touched, Wanted, feedback};
 pub(crate) use format::RunFormat;
 pub(crate) use last_test_failures::LastTestFailures;
 pub(crate) use lint::{RunLint, RunTypecheck};
@@ -27,4 +28,5 @@ pub(crate) use memory::Memory;
 pub(crate) use run_failing_tests::RunFailingTests;
 pub(crate) use run_script::RunScript;
 pub(crate) use run_tests::RunTests;
+pub(crate) use servers::server;
 pub use survey::{LanguageSurvey, Need, Planned, survey};

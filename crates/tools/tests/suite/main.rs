@@ -5,6 +5,7 @@ mod catalog;
 mod denylist;
 mod feedback;
 mod files;
+mod language_servers;
 mod orphans;
 mod pipeline;
 mod probes;

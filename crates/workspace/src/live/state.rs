@@ -287,7 +287,7 @@ impl State {
             index_limit: INDEX_LIMIT,
             text_bytes: 0,
             counters: Counters::default(),
-            sequence: 0,
+            sequence: 1,
             changes: VecDeque::new(),
             extractor: Extractor::default(),
             buffer: Vec::new(),

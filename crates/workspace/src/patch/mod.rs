@@ -130,6 +130,26 @@ impl Workspace {
     }
 }
 
+impl Workspace {
+    /// Puts new contents in the place of files, all of them or none: each must still be the version it is replaced for.
+    pub fn replace_files(
+        &self,
+        files: &[(ContainedPath, Version, Vec<u8>)],
+    ) -> Result<PatchReport, PatchError> {
+        let _here = self.locks.lock(files.iter().map(|(path, ..)| path.relative.as_path()));
+        let seen = |path: &ContainedPath| {
+            files.iter().find(|(known, ..)| known == path).map(|(_, version, _)| *version)
+        };
+        let mut change =
+            Change { workspace: self, seen: &seen, files: BTreeMap::new(), report: PatchReport::default() };
+        for (path, _, new) in files {
+            change.existing(path)?;
+            change.state(path)?.now = Some(new.clone());
+        }
+        change.commit()
+    }
+}
+
 /// A file as the patch sees it: what is on disk, and what shall be.
 struct State {
     held: Option<Held>,

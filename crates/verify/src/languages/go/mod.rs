@@ -24,6 +24,10 @@ impl Detector for Go {
         &["go.mod"]
     }
 
+    fn gatherers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("go.work", "")]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         file.extension().is_some_and(|extension| extension == "go")
     }
@@ -95,7 +99,7 @@ impl Detector for Go {
             name: "gopls",
             program: "gopls".to_owned(),
             args: Vec::new(),
-            options: serde_json::json!({}),
+            options: serde_json::json!({ "pullDiagnostics": true }),
         }])
     }
 

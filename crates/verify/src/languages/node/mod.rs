@@ -29,6 +29,10 @@ impl Detector for Node {
         &["package.json"]
     }
 
+    fn gatherers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("package.json", "\"workspaces\""), ("pnpm-workspace.yaml", "")]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         let extension = file.extension().and_then(|end| end.to_str());
         extension.is_some_and(|end| SOURCES.contains(&end))
@@ -128,7 +132,12 @@ impl Detector for Node {
             name: "typescript-language-server",
             program: lint::program(facts, "typescript-language-server"),
             args: vec!["--stdio".to_owned()],
-            options: serde_json::json!({ "preferences": { "providePrefixAndSuffixTextForRename": false } }),
+            // One tsserver that knows the whole project: the quick one beside it answers before it knows.
+            options: serde_json::json!({
+                "preferences": { "providePrefixAndSuffixTextForRename": false },
+                "disableAutomaticTypingAcquisition": true,
+                "tsserver": { "useSyntaxServer": "never", "useClientFileWatcher": true },
+            }),
         };
         // The classic server refuses TypeScript 7, and only that has a server of its own.
         match manifest::installed_major(facts, "typescript") {

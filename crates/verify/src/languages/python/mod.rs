@@ -43,10 +43,10 @@ impl Detector for Python {
             binary(&environment, "ruff", "run_lint and run_format", "pip install ruff"),
             binary(&environment, checker, "run_typecheck", checker_help(checker)),
         ];
-        let server = if environment.tool(facts, "basedpyright-langserver").is_some() {
-            "basedpyright-langserver"
-        } else {
+        let server = if environment.tool(facts, "pyright-langserver").is_some() {
             "pyright-langserver"
+        } else {
+            "basedpyright-langserver"
         };
         needed.push(NeededBinary {
             // A language server without a client waits for one: its version is the checker's.
@@ -165,13 +165,18 @@ impl Detector for Python {
             Some(python) => serde_json::json!({ "python": { "pythonPath": python } }),
             None => serde_json::json!({}),
         };
-        let family = ["basedpyright-langserver", "pyright-langserver"];
+        let family = [
+            ("basedpyright-langserver", Some("--stdio")),
+            ("pyright-langserver", Some("--stdio")),
+            ("ty", Some("server")),
+            ("pylsp", None),
+        ];
         let mut servers: Vec<ServerPlan> = family
             .into_iter()
-            .map(|name| ServerPlan {
+            .map(|(name, arg)| ServerPlan {
                 name,
                 program: environment.program(facts, name),
-                args: vec!["--stdio".to_owned()],
+                args: arg.map(str::to_owned).into_iter().collect(),
                 options: settings.clone(),
             })
             .collect();

@@ -28,6 +28,10 @@ impl Detector for Rust {
         &["Cargo.toml"]
     }
 
+    fn gatherers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("Cargo.toml", "[workspace]")]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         file.extension().is_some_and(|extension| extension == "rs")
     }
@@ -102,7 +106,13 @@ impl Detector for Rust {
             name: "rust-analyzer",
             program: "rust-analyzer".to_owned(),
             args: Vec::new(),
-            options: serde_json::json!({}),
+            // Checks are made when they are asked for; a folder of its own, so that it never waits for a build.
+            options: serde_json::json!({
+                "checkOnSave": false,
+                "cachePriming": { "enable": false },
+                "cargo": { "targetDir": true },
+                "workspace": { "symbol": { "search": { "kind": "all_symbols" } } },
+            }),
         }])
     }
 

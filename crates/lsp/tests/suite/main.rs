@@ -1,0 +1,163 @@
+//! The client against a server that says what a test tells it to.
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use lsp::{ChangeKind, Client, Encoding, Error, Hello, Kind};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+
+/// The server's side of a connection.
+struct Server {
+    from: BufReader<tokio::io::ReadHalf<DuplexStream>>,
+    into: tokio::io::WriteHalf<DuplexStream>,
+}
+
+fn pair(kind: Kind, options: Value) -> (Client, Server) {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (from, into) = tokio::io::split(ours);
+    let client = Client::connect(Hello { kind, root: PathBuf::from("/p"), options }, from, into);
+    let (from, into) = tokio::io::split(theirs);
+    (client, Server { from: BufReader::new(from), into })
+}
+
+impl Server {
+    async fn hear(&mut self) -> Value {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.from.read_line(&mut line).await.unwrap();
+            match line.trim().strip_prefix("Content-Length: ") {
+                Some(value) => length = value.parse().unwrap(),
+                None if line.trim().is_empty() => break,
+                None => {}
+            }
+        }
+        let mut body = vec![0; length];
+        self.from.read_exact(&mut body).await.unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    async fn say(&mut self, message: Value) {
+        let text = message.to_string();
+        let frame = format!("Content-Length: {}\r\n\r\n{text}", text.len());
+        self.into.write_all(frame.as_bytes()).await.unwrap();
+    }
+
+    async fn reply(&mut self, asked: &Value, result: Value) {
+        self.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})).await;
+    }
+}
+
+async fn introduced(kind: Kind, options: Value, capabilities: Value) -> (Client, Server) {
+    let (client, mut server) = pair(kind, options);
+    let (done, server) = tokio::join!(client.initialize(), async {
+        let asked = server.hear().await;
+        assert_eq!(asked["params"]["rootUri"], "file:///p");
+        assert_eq!(asked["params"]["processId"], Value::Null);
+        server.reply(&asked, json!({"capabilities": capabilities})).await;
+        assert_eq!(server.hear().await["method"], "initialized");
+        server
+    });
+    done.unwrap();
+    (client, server)
+}
+
+#[tokio::test]
+async fn a_request_is_answered_even_when_things_change_meanwhile() {
+    let (client, mut server) = introduced(Kind::Other, json!({}), json!({"positionEncoding": "utf-8"})).await;
+    assert_eq!(client.encoding(), Encoding::Utf8);
+    let (answer, ()) = tokio::join!(client.request("x", json!({})), async {
+        let asked = server.hear().await;
+        let error = json!({"code": -32801, "message": "content modified"});
+        server.say(json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).await;
+        let again = server.hear().await;
+        server.reply(&again, json!(7)).await;
+    });
+    assert_eq!(answer, Ok(json!(7)));
+    let (refused, ()) = tokio::join!(client.request("y", json!({})), async {
+        let asked = server.hear().await;
+        let error = json!({"code": -32602, "message": "no identifier found"});
+        server.say(json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).await;
+    });
+    assert_eq!(refused.unwrap_err().to_string(), "no identifier found");
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_is_cancelled_and_a_lost_server_is_noticed() {
+    let (client, mut server) = introduced(Kind::Other, json!({}), json!({})).await;
+    let waiting =
+        tokio::time::timeout(std::time::Duration::from_millis(20), client.request("slow", json!({})));
+    assert!(waiting.await.is_err());
+    let asked = server.hear().await;
+    let cancel = server.hear().await;
+    assert_eq!((&cancel["method"], &cancel["params"]["id"]), (&json!("$/cancelRequest"), &asked["id"]));
+    let (lost, ()) = tokio::join!(client.request("x", json!({})), async { drop(server) });
+    assert_eq!(lost, Err(Error::Gone));
+    assert_eq!(client.request("x", json!({})).await, Err(Error::Gone));
+    assert!(client.gone());
+}
+
+#[tokio::test]
+async fn what_a_server_asks_of_its_client_is_answered() {
+    let options = json!({"python": {"pythonPath": "/v/python", "analysis": {"x": 1}}});
+    let (_client, mut server) = pair(Kind::Pyright, options);
+    let items =
+        json!({"items": [{"section": "python"}, {"section": "python.analysis"}, {"section": "pyright"}]});
+    server
+        .say(json!({"jsonrpc": "2.0", "id": "a", "method": "workspace/configuration", "params": items}))
+        .await;
+    let heard = server.hear().await;
+    assert_eq!(heard["result"][0]["pythonPath"], "/v/python");
+    assert_eq!((&heard["result"][1]["x"], &heard["result"][2]), (&json!(1), &Value::Null));
+    server.say(json!({"jsonrpc": "2.0", "id": 2, "method": "workspace/applyEdit", "params": {}})).await;
+    assert_eq!(server.hear().await["result"]["applied"], false);
+    server.say(json!({"jsonrpc": "2.0", "id": 3, "method": "no/such", "params": {}})).await;
+    assert_eq!(server.hear().await["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn rust_analyzer_is_trusted_when_it_rests() {
+    let (client, mut server) = introduced(Kind::RustAnalyzer, json!({}), json!({})).await;
+    let mut told = Vec::new();
+    let (settled, ()) = tokio::join!(client.settle(|doing| told.push(doing.to_owned())), async {
+        let begin = json!({"token": "t", "value": {"kind": "begin", "title": "Indexing", "message": "1/2"}});
+        server.say(json!({"jsonrpc": "2.0", "method": "$/progress", "params": begin})).await;
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        let rest = json!({"quiescent": true, "health": "warning", "message": "no sysroot"});
+        server.say(json!({"jsonrpc": "2.0", "method": "experimental/serverStatus", "params": rest})).await;
+    });
+    settled.unwrap();
+    assert_eq!(told.first().map(String::as_str), Some("loading the project"));
+    assert_eq!(told.last().map(String::as_str), Some("Indexing: 1/2"));
+    assert_eq!(client.trouble().as_deref(), Some("no sysroot"));
+}
+
+#[tokio::test]
+async fn documents_open_once_change_when_they_differ_and_are_told_of_files() {
+    let (client, mut server) = introduced(Kind::Gopls, json!({}), json!({})).await;
+    let file = Path::new("/p/a.go");
+    client.show(file, "package a");
+    client.show(file, "package a");
+    client.show(file, "package b");
+    client.absorb(&[(file.to_owned(), ChangeKind::Created)], |_| None).await.unwrap();
+    client.hide(file);
+    client.hide(file);
+    client.notify("end", Value::Null);
+    let mut methods = Vec::new();
+    loop {
+        let heard = server.hear().await;
+        if heard["method"] == "end" {
+            break;
+        }
+        methods.push(heard["method"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(
+        methods,
+        [
+            "textDocument/didOpen",
+            "textDocument/didChange",
+            "workspace/didChangeWatchedFiles",
+            "textDocument/didClose"
+        ]
+    );
+}

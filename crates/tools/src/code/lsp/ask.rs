@@ -1,0 +1,228 @@
+//! From a tool's arguments to a server that is ready and a place in a file it knows.
+
+use super::{
+    names,
+    pool::{Key, Servers},
+    running::InUse,
+    trouble::Trouble,
+};
+use crate::{Call, ToolError};
+use ::lsp::{Lines, Position, outline, to_uri};
+use ::verify::{Detector, Languages};
+use serde_json::{Value, json};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+use workspace::{ContainedPath, Kind};
+
+/// Symbols that are listed when one was not found.
+const LISTED: usize = 30;
+
+/// A place as agents give it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct At<'a> {
+    pub(super) file: Option<&'a str>,
+    pub(super) line: Option<u32>,
+    pub(super) col: Option<u32>,
+    pub(super) symbol: Option<&'a str>,
+}
+
+/// A server that knows the workspace as it is now, and a file of it.
+pub(super) struct Ready {
+    pub(super) server: InUse,
+    pub(super) file: ContainedPath,
+    /// The file as the server calls it.
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// A place in it.
+pub(super) struct Spot {
+    pub(super) ready: Ready,
+    pub(super) position: Position,
+    /// `file:line:col`, as agents see it.
+    pub(super) shown: String,
+}
+
+/// The detector that owns a file.
+pub(super) fn owner(tool: &str, file: &ContainedPath) -> Result<&'static dyn Detector, ToolError> {
+    let languages = Languages::shipped();
+    languages.all().iter().copied().find(|detector| detector.owns(file.relative())).ok_or_else(|| {
+        let known: Vec<&str> = languages.all().iter().map(|detector| detector.language()).collect();
+        ToolError::caller(format!("{tool}: no language server for {file}; served: {}", known.join(", ")))
+    })
+}
+
+/// A server for this file, ready to be asked about it.
+pub(super) async fn ready(call: &Call, tool: &'static str, file: &str) -> Result<Ready, Trouble> {
+    let file = call.workspace.resolve(file).map_err(ToolError::from)?;
+    let detector = owner(tool, &file)?;
+    if call.workspace.kind(&file) != Some(Kind::File) {
+        return Err(ToolError::caller(format!("{tool}: no such file: {file}")).into());
+    }
+    let key = Key::of(&call.workspace, detector, file.relative());
+    let server = up(call, tool, &key, detector).await?;
+    let text = fresh(call, &server, &file).await?;
+    let path = server.theirs(file.relative());
+    Ok(Ready { server, file, path, text })
+}
+
+/// A server that has loaded its project.
+pub(super) async fn up(
+    call: &Call,
+    tool: &'static str,
+    key: &Key,
+    detector: &'static dyn Detector,
+) -> Result<InUse, Trouble> {
+    let server = Servers::get(call, tool, key, detector).await?.hold();
+    server.settle(call).await?;
+    Ok(server)
+}
+
+/// Makes a server know the workspace as it is now; gives a file's text.
+pub(super) async fn fresh(call: &Call, server: &InUse, file: &ContainedPath) -> Result<String, Trouble> {
+    let texts = server.sync(call, std::slice::from_ref(file)).await?;
+    // What it was told may have made it load again.
+    server.settle(call).await?;
+    Ok(texts.into_iter().next().unwrap_or_default())
+}
+
+impl Ready {
+    pub(super) fn document(&self) -> Value {
+        json!({"uri": to_uri(&self.path)})
+    }
+
+    pub(super) fn lines(&self) -> Lines<'_> {
+        Lines::of(&self.text)
+    }
+
+    fn at(self, position: Position) -> Spot {
+        let (line, col) = self.lines().shown(position, self.server.client.encoding());
+        Spot { shown: format!("{}:{line}:{col}", self.file), position, ready: self }
+    }
+}
+
+impl Spot {
+    /// Parameters of a request about it.
+    pub(super) fn params(&self) -> Value {
+        json!({"textDocument": self.ready.document(), "position": self.position})
+    }
+}
+
+/// The place that `at` means.
+pub(super) async fn spot(call: &Call, tool: &'static str, at: &At<'_>) -> Result<Spot, Trouble> {
+    let wrong = |why: String| Trouble::from(ToolError::caller(format!("{tool}: {why}")));
+    let Some(file) = at.file else {
+        let Some(symbol) = at.symbol else {
+            return Err(wrong("pass file_path, line and col, or symbol".to_owned()));
+        };
+        return named(call, tool, symbol).await;
+    };
+    let ready = ready(call, tool, file).await?;
+    let encoding = ready.server.client.encoding();
+    let Some(line) = at.line else {
+        let Some(symbol) = at.symbol else {
+            return Err(wrong("pass line and col, or symbol".to_owned()));
+        };
+        return in_file(call, tool, ready, symbol).await;
+    };
+    let lines = ready.lines();
+    if line == 0 || line as usize > lines.count() {
+        return Err(wrong(format!("{} has {} lines, not {line}", ready.file, lines.count())));
+    }
+    let text = lines.line(line as usize - 1);
+    let col = match (at.col, at.symbol) {
+        (Some(col), _) => col,
+        (None, Some(symbol)) => {
+            let name = names::last(symbol);
+            let found = names::word(text, name);
+            let byte = found.ok_or_else(|| wrong(format!("no {name} on line {line}: {}", text.trim())))?;
+            u32::try_from(text[..byte].chars().count()).unwrap_or(u32::MAX - 1) + 1
+        }
+        (None, None) => return Err(wrong("pass col as well, or symbol".to_owned())),
+    };
+    let length = text.chars().count();
+    if col == 0 || col as usize > length + 1 {
+        return Err(wrong(format!("line {line} of {} has {length} characters: {}", ready.file, text.trim())));
+    }
+    let position = lines.at(line, col, encoding);
+    drop(lines);
+    Ok(ready.at(position))
+}
+
+/// A symbol of a file by its name: one that is defined there, else one that is used there.
+async fn in_file(call: &Call, tool: &str, ready: Ready, symbol: &str) -> Result<Spot, Trouble> {
+    let params = json!({"textDocument": ready.document()});
+    let all = names::flat(&outline(&ready.server.ask(call, "textDocument/documentSymbol", params).await?));
+    let found: Vec<&names::Named> = all.iter().filter(|named| named.is(symbol)).collect();
+    match found.as_slice() {
+        [one] => {
+            let position = names::place(&ready.text, one, ready.server.client.encoding());
+            return Ok(ready.at(position));
+        }
+        [] => {}
+        several => {
+            let list: Vec<String> =
+                several.iter().map(|one| format!("{} line {}", one.path(), one.line())).collect();
+            let why = format!("{tool}: {symbol} is ambiguous in {}: {}", ready.file, list.join(", "));
+            return Err(ToolError::with_hint(why, "pass line as well").into());
+        }
+    }
+    let name = names::last(symbol);
+    if let Some(byte) = names::word(&ready.text, name) {
+        let position = ready.lines().position(byte, ready.server.client.encoding());
+        return Ok(ready.at(position));
+    }
+    let known: Vec<String> = all.iter().take(LISTED).map(names::Named::path).collect();
+    let more = if all.len() > LISTED { ", …" } else { "" };
+    let why = format!("{tool}: no {symbol} in {}; it has: {}{more}", ready.file, known.join(", "));
+    Err(ToolError::caller(why).into())
+}
+
+/// A symbol of the workspace by its name alone.
+async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Trouble> {
+    let found = super::workspace_symbols::exactly(call, tool, symbol).await?;
+    match found.as_slice() {
+        [one] => {
+            let ready = ready(call, tool, &one.file).await?;
+            let name = names::last(symbol);
+            let position = names::near(&ready.text, one.position, name, ready.server.client.encoding());
+            Ok(ready.at(position))
+        }
+        [] => {
+            let why = format!("{tool}: no symbol {symbol} in this workspace");
+            Err(ToolError::with_hint(why, "pass file_path and line, or look with workspace_symbols").into())
+        }
+        several => {
+            let list: Vec<&str> = several.iter().take(LISTED).map(|one| one.shown.as_str()).collect();
+            let why = format!("{tool}: {symbol} is ambiguous:\n{}", list.join("\n"));
+            Err(ToolError::with_hint(why, "pass file_path as well").into())
+        }
+    }
+}
+
+/// The projects that these files belong to, with one file of each.
+pub(super) fn projects(call: &Call, files: Vec<PathBuf>) -> Vec<(Key, &'static dyn Detector, ContainedPath)> {
+    /// Servers that are asked at once.
+    const SERVERS: usize = 8;
+    let languages = Languages::shipped();
+    let mut found: Vec<(Key, &'static dyn Detector, ContainedPath)> = Vec::new();
+    let mut seen: HashSet<(PathBuf, &str)> = HashSet::new();
+    for file in files {
+        let owner = languages.all().iter().copied().find(|detector| detector.owns(&file));
+        let Some(detector) = owner else { continue };
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        if found.len() >= SERVERS || !seen.insert((folder, detector.language())) {
+            continue;
+        }
+        let key = Key::of(&call.workspace, detector, &file);
+        if let Ok(path) = call.workspace.resolve(&file)
+            && !found.iter().any(|(known, ..)| *known == key)
+        {
+            found.push((key, detector, path));
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}

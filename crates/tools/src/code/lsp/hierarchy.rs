@@ -1,0 +1,84 @@
+//! `call_hierarchy`: who calls a function, and whom it calls.
+
+use super::{
+    args::read_tool,
+    ask::{At, spot},
+    show,
+    trouble::{Trouble, twice},
+};
+use crate::{Call, Class, Group, Spec, Tool, ToolError};
+use ::lsp::{CallItem, Location, calls_in, calls_out};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Calls that are shown.
+const SHOWN: usize = 100;
+
+/// Tells who calls whom.
+pub(crate) struct CallHierarchy;
+
+/// What `call_hierarchy` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    #[serde(default)]
+    file_path: Option<String>,
+    #[serde(default)]
+    line: Option<u32>,
+    #[serde(default)]
+    col: Option<u32>,
+    #[serde(default)]
+    symbol: Option<String>,
+    #[serde(default)]
+    outgoing: Option<bool>,
+}
+
+read_tool!(
+    CallHierarchy,
+    Args,
+    "call_hierarchy",
+    "Callers of a function; with outgoing, the functions it calls.",
+    calls
+);
+
+async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
+    let at = At {
+        file: args.file_path.as_deref(),
+        line: args.line,
+        col: args.col,
+        symbol: args.symbol.as_deref(),
+    };
+    let spot = spot(call, "call_hierarchy", &at).await?;
+    let server = &spot.ready.server;
+    if !server.client.offers("callHierarchyProvider") {
+        return Err(ToolError::caller(format!("call_hierarchy: {} does not offer it", server.name)).into());
+    }
+    let items = server.ask(call, "textDocument/prepareCallHierarchy", spot.params()).await?;
+    let Some(item) = CallItem::all(&items).into_iter().next() else {
+        return Ok(format!("no function at {}", spot.shown));
+    };
+    let out = args.outgoing == Some(true);
+    let method = if out { "callHierarchy/outgoingCalls" } else { "callHierarchy/incomingCalls" };
+    let answer = server.ask(call, method, json!({"item": item.raw})).await?;
+    // A call is where it is made: in the caller, which is this function or the other one.
+    let mut found: Vec<(String, Location)> = Vec::new();
+    for (other, ranges) in if out { calls_out(&answer) } else { calls_in(&answer) } {
+        let path = if out { &item.location.path } else { &other.location.path };
+        let name = format!("{} {}", other.kind.word(), other.name);
+        found.extend(ranges.into_iter().map(|range| (name.clone(), Location { path: path.clone(), range })));
+    }
+    found.sort_by(|a, b| (&a.1.path, a.1.range.start).cmp(&(&b.1.path, b.1.range.start)));
+    found.dedup();
+    let (total, what) = (found.len(), if out { "call(s) made by" } else { "call(s) of" });
+    found.truncate(SHOWN);
+    let mut text = format!("Found {total} {what} {}{}", item.name, if total == 0 { "" } else { ":" });
+    let places: Vec<Location> = found.iter().map(|(_, at)| at.clone()).collect();
+    let shown = show::places(call, server, &places).await;
+    for (number, ((name, _), shown)) in (1..).zip(found.iter().zip(shown)) {
+        let _ = write!(text, "\n{number}. {}  {name}  {}", shown.place, shown.line);
+    }
+    show::more(total, found.len(), &mut text);
+    Ok(text)
+}

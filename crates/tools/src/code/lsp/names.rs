@@ -1,0 +1,135 @@
+//! Names of symbols as agents write them and as servers do.
+
+use ::lsp::{DocumentSymbol, Encoding, Lines, Position, Range, SymbolKind};
+
+/// The parts of a name: `(*T).Foo`, `T.foo`, `T::foo` and `impl Trait for T<U>` alike.
+pub(super) fn parts(name: &str) -> Vec<String> {
+    let name = name.strip_prefix("impl").filter(|rest| rest.starts_with([' ', '<'])).unwrap_or(name);
+    let name = name.rsplit_once(" for ").map_or(name, |(_, of)| of);
+    // What is between brackets belongs to a part, not to the path.
+    let mut plain = String::new();
+    let mut depth = 0_usize;
+    for c in name.chars() {
+        match c {
+            '<' | '[' => depth += 1,
+            '>' | ']' => depth = depth.saturating_sub(1),
+            '(' | ')' | '*' | '&' | ' ' => {}
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    plain.split(['.', ':', '#']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// The last part of a name: what stands in the text.
+pub(super) fn last(name: &str) -> &str {
+    let end = name.trim_end_matches(['(', ')']);
+    end.rsplit(['.', ':', '#', ')']).next().filter(|part| !part.is_empty()).unwrap_or(end)
+}
+
+/// Whether a path of names ends with another.
+pub(super) fn ends_with(have: &[String], wanted: &[String]) -> bool {
+    !wanted.is_empty() && have.ends_with(wanted)
+}
+
+fn inner(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '$'
+}
+
+/// Where a text has this whole word first.
+pub(super) fn word(text: &str, word: &str) -> Option<usize> {
+    if word.is_empty() {
+        return None;
+    }
+    text.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|at| !text[..*at].ends_with(inner) && !text[at + word.len()..].starts_with(inner))
+}
+
+/// A symbol with what it is in.
+pub(super) struct Named {
+    parts: Vec<String>,
+    pub(super) name: String,
+    pub(super) kind: SymbolKind,
+    pub(super) range: Range,
+    selection: Position,
+    pub(super) depth: usize,
+}
+
+impl Named {
+    /// Whether `symbol` means it.
+    pub(super) fn is(&self, symbol: &str) -> bool {
+        ends_with(&self.parts, &parts(symbol))
+    }
+
+    pub(super) fn path(&self) -> String {
+        self.parts.join(".")
+    }
+
+    pub(super) fn line(&self) -> u32 {
+        self.selection.line + 1
+    }
+}
+
+/// All symbols of a file, each after what it is in.
+pub(super) fn flat(symbols: &[DocumentSymbol]) -> Vec<Named> {
+    fn add(symbols: &[DocumentSymbol], above: &[String], depth: usize, all: &mut Vec<Named>) {
+        for symbol in symbols {
+            let path: Vec<String> = above.iter().cloned().chain(parts(&symbol.name)).collect();
+            let children = symbol.children.as_deref().unwrap_or_default();
+            all.push(Named {
+                parts: path.clone(),
+                name: symbol.name.clone(),
+                kind: symbol.kind,
+                range: symbol.range,
+                selection: symbol.selection_range.start,
+                depth,
+            });
+            add(children, &path, depth + 1, all);
+        }
+    }
+    let mut all = Vec::new();
+    add(symbols, &[], 0, &mut all);
+    all
+}
+
+/// Where a symbol's own name stands: some servers point at the beginning of its declaration.
+pub(super) fn place(text: &str, named: &Named, encoding: Encoding) -> Position {
+    near(text, named.selection, named.parts.last().map_or("", String::as_str), encoding)
+}
+
+/// The first whole word `name` from a position on, on its line or one of the next; else the position.
+pub(super) fn near(text: &str, from: Position, name: &str, encoding: Encoding) -> Position {
+    /// Attributes and decorators may stand before a name.
+    const LINES: u32 = 10;
+    let lines = Lines::of(text);
+    let start = lines.byte(from, encoding);
+    let end = lines.byte(Position { line: from.line.saturating_add(LINES), character: 0 }, encoding);
+    match word(&text[start..end.max(start)], name) {
+        Some(at) => lines.position(start + at, encoding),
+        None => from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_every_language_have_the_same_parts() {
+        for name in ["(*T).Foo", "T.Foo", "T::Foo", "(T).Foo", "T[K, V].Foo", "T<U>::Foo"] {
+            assert_eq!(parts(name), ["T", "Foo"], "{name}");
+        }
+        assert_eq!(parts("impl Display for Shape<'a>"), ["Shape"]);
+        assert_eq!(parts("impl<T> Stack<T>"), ["Stack"]);
+        assert_eq!(parts("implode"), ["implode"]);
+        assert_eq!((last("(*T).Foo"), last("a::b"), last("foo()"), last("x")), ("Foo", "b", "foo", "x"));
+    }
+
+    #[test]
+    fn only_whole_words_count() {
+        assert_eq!(word("add_one(add)", "add"), Some(8));
+        assert_eq!(word("badd", "add"), None);
+        assert_eq!(word("x", ""), None);
+    }
+}

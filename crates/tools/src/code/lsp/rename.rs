@@ -1,0 +1,192 @@
+//! `rename_symbol`: a new name everywhere, or nowhere.
+
+use super::{
+    ask::{At, Spot, spot},
+    running::source,
+    show,
+    trouble::{Trouble, twice},
+};
+use crate::{Call, Class, Group, Spec, Tool, ToolError};
+use ::lsp::{Kind, TextEdit, UnknownEdit, apply, edits, locations, to_uri};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
+use workspace::{ContainedPath, PatchError, Version, unified_diff};
+
+/// Lines of diff that are shown.
+const DIFF: usize = 1000;
+/// Bytes of a file that can be changed.
+const LARGEST: u64 = 64 << 20;
+
+/// Renames a symbol.
+pub(crate) struct RenameSymbol;
+
+/// What `rename_symbol` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    #[serde(default)]
+    file_path: Option<String>,
+    #[serde(default)]
+    line: Option<u32>,
+    #[serde(default)]
+    col: Option<u32>,
+    #[serde(default)]
+    symbol: Option<String>,
+    new_name: String,
+    #[serde(default)]
+    apply: Option<bool>,
+}
+
+impl Tool for RenameSymbol {
+    const SPEC: Spec = Spec {
+        name: "rename_symbol",
+        group: Group::Code,
+        class: Class::Write,
+        description: "Rename a symbol and every use of it. Shows the diff; apply writes all files or none.",
+        destructive: true,
+        idempotent: false,
+        open_world: false,
+        long: false,
+    };
+    type Args = Args;
+    type Output = String;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<String, ToolError> {
+        twice!(rename(call, &args))
+    }
+}
+
+/// A file as it will be.
+struct Renamed {
+    path: ContainedPath,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    places: usize,
+}
+
+async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
+    let at = At {
+        file: args.file_path.as_deref(),
+        line: args.line,
+        col: args.col,
+        symbol: args.symbol.as_deref(),
+    };
+    let spot = spot(call, "rename_symbol", &at).await?;
+    let server = &spot.ready.server;
+    let mut params = origin(call, &spot).await?;
+    params["newName"] = json!(args.new_name);
+    let answer = server.ask(call, "textDocument/rename", params).await?;
+    let wrong = |why: String| Trouble::from(ToolError::caller(format!("rename_symbol: {why}")));
+    let all = edits(&answer).map_err(|UnknownEdit(what)| {
+        wrong(format!("{} would also {what} files, which is not supported", server.name))
+    })?;
+    if all.is_empty() {
+        return Err(wrong(format!("{} has nothing to rename at {}", server.name, spot.shown)));
+    }
+    let mut files: BTreeMap<PathBuf, Vec<TextEdit>> = BTreeMap::new();
+    for (path, edits) in all {
+        let Some(inside) = server.ours(&path) else {
+            return Err(wrong(format!(
+                "it would change {}, outside the workspace",
+                show::name(server, &path)
+            )));
+        };
+        files.insert(inside.to_owned(), edits);
+    }
+    let encoding = server.client.encoding();
+    let files = call.blocking(move |call| renamed(call, files, encoding)).await?;
+    // The edits are for what the server knows; a file that changed meanwhile is another.
+    let names: Vec<ContainedPath> = files.iter().map(|file| file.path.clone()).collect();
+    let texts = server.sync(call, &names).await?;
+    let same = |(file, text): (&Renamed, &String)| {
+        let was = String::from_utf8_lossy(&file.before);
+        was.strip_prefix('\u{feff}').unwrap_or(&was) == text
+    };
+    if !files.iter().zip(&texts).all(same) {
+        return Err(wrong("files changed meanwhile; nothing was written, call again".to_owned()));
+    }
+    let new = &args.new_name;
+    if args.apply == Some(true) {
+        return Ok(call
+            .blocking({
+                let new = new.clone();
+                move |call| write(call, &new, files)
+            })
+            .await?);
+    }
+    let mut text = format!("Rename → \"{new}\" would touch {} file(s):\n", files.len());
+    let mut room = DIFF;
+    for file in &files {
+        let diff = unified_diff(&file.path.to_string(), &file.before, &file.after, room.max(1));
+        room = room.saturating_sub(diff.lines().count());
+        text.push_str(&diff);
+    }
+    Ok(text)
+}
+
+/// Where to ask: gopls renames all of a generic type's method only at its declaration.
+async fn origin(call: &Call, spot: &Spot) -> Result<serde_json::Value, Trouble> {
+    let server = &spot.ready.server;
+    if server.client.kind() != Kind::Gopls {
+        return Ok(spot.params());
+    }
+    let found = locations(&server.ask(call, "textDocument/definition", spot.params()).await?);
+    Ok(match found.as_slice() {
+        [one] if server.ours(&one.path).is_some() => {
+            json!({"textDocument": {"uri": to_uri(&one.path)}, "position": one.range.start})
+        }
+        _ => spot.params(),
+    })
+}
+
+fn renamed(
+    call: &Call,
+    files: BTreeMap<PathBuf, Vec<TextEdit>>,
+    encoding: ::lsp::Encoding,
+) -> Result<Vec<Renamed>, ToolError> {
+    let mut all = Vec::new();
+    for (file, edits) in files {
+        let path = call.workspace.resolve(&file)?;
+        let before = call.workspace.read_bytes(&path, LARGEST)?;
+        if std::str::from_utf8(&before).is_err() {
+            return Err(ToolError::caller(format!("rename_symbol: {path} is not UTF-8")));
+        }
+        let text = source(&call.workspace, &path)?;
+        let changed = apply(&text, &edits, encoding).ok_or_else(|| {
+            ToolError::caller(format!("rename_symbol: the server's edits of {path} contradict each other"))
+        })?;
+        let mark: &[u8] = if before.starts_with(b"\xef\xbb\xbf") { b"\xef\xbb\xbf" } else { b"" };
+        let after = [mark, changed.text.as_bytes()].concat();
+        all.push(Renamed { path, before, after, places: changed.places });
+    }
+    Ok(all)
+}
+
+/// Writes all of it, or nothing; what the session had read, it has read as it is now.
+fn write(call: &Call, new: &str, files: Vec<Renamed>) -> Result<String, ToolError> {
+    let changes: Vec<(ContainedPath, Version, Vec<u8>)> =
+        files.iter().map(|file| (file.path.clone(), Version::of(&file.before), file.after.clone())).collect();
+    let report = call.workspace.replace_files(&changes).map_err(|error| match error {
+        PatchError::Stale { path, .. } => ToolError::with_hint(
+            format!("rename_symbol: {path} changed meanwhile"),
+            "nothing was written; call again",
+        ),
+        error => ToolError::with_hint(format!("rename_symbol: {error}"), "nothing was written"),
+    })?;
+    let places: usize = files.iter().map(|file| file.places).sum();
+    let mut text = format!("Rename → \"{new}\" changed {places} place(s) in {} file(s):", report.files.len());
+    call.session.ledgers.with(&call.workspace, |ledger| {
+        for file in report.files {
+            let _ = write!(text, "\nM {}", file.path);
+            let seen = ledger.version(&file.path);
+            if let (Some((version, bytes)), Some(before)) = (file.now, file.before)
+                && seen == Some(Version::of(&before))
+            {
+                ledger.record(&file.path, version, Some(bytes));
+            }
+        }
+    });
+    Ok(text)
+}

@@ -1,0 +1,452 @@
+//! One server: how it is started, kept true to the workspace, and ended.
+
+use super::{memory, pool::Key, trouble::Trouble};
+use crate::{Call, ProgressUpdate, ToolError, verify::server};
+use ::lsp::{ChangeKind, Client, Hello, Kind};
+use ::verify::Detector;
+use config::Limits;
+use sandbox::{Control, EnvEntry, Sandbox, StartRequest, Stdio};
+use serde_json::Value;
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio_util::sync::CancellationToken;
+use workspace::{ContainedPath, GlobQuery, Kind as Entry, Workspace};
+
+/// How long a server may take to say that it is there.
+const HELLO: Duration = Duration::from_secs(30);
+/// How long a call waits for a server that loads its project, before it says so: many clients give up at 60 s.
+const LOADING: Duration = Duration::from_secs(50);
+/// How long the index of the workspace is waited for.
+const INDEX: Duration = Duration::from_secs(5);
+/// Changes at once after which a server is started anew rather than told.
+const MANY: usize = 1000;
+/// Sources larger than this are not shown to a server.
+const LARGEST: u64 = 8 << 20;
+/// Bytes of a server's last words.
+const WORDS: usize = 2000;
+/// How often a server is looked after.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A server that was started.
+pub(crate) struct Running {
+    pub(crate) key: Key,
+    pub(crate) name: &'static str,
+    pub(crate) client: Client,
+    detector: &'static dyn Detector,
+    workspace: Arc<Workspace>,
+    sandbox: Arc<dyn Sandbox>,
+    control: Box<dyn Control>,
+    /// In the environment of everything it starts.
+    pub(crate) marker: String,
+    since: Instant,
+    used: Mutex<Instant>,
+    busy: AtomicUsize,
+    ended: AtomicBool,
+    why: Mutex<Option<String>>,
+    words: Arc<Mutex<Vec<u8>>>,
+    told: tokio::sync::Mutex<Told>,
+    /// What it last said about files, against which news are told.
+    pub(super) said: Mutex<HashMap<PathBuf, Vec<::lsp::Diagnostic>>>,
+}
+
+/// What the server knows of the workspace.
+struct Told {
+    /// Up to where of the journal; unknown where the workspace keeps none.
+    cursor: Option<u64>,
+    /// Its language's files, so that a new one can be told from a changed one.
+    files: HashSet<PathBuf>,
+}
+
+/// A server in use: it does not count as idle meanwhile.
+pub(crate) struct InUse(Arc<Running>);
+
+impl std::ops::Deref for InUse {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        *lock(&self.0.used) = Instant::now();
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the server of a project, where its language runs.
+pub(super) async fn start(
+    call: &Call,
+    tool: &'static str,
+    key: Key,
+    detector: &'static dyn Detector,
+) -> Result<Arc<Running>, ToolError> {
+    let root = key.root.clone();
+    let plan = call.blocking(move |call| server(call, tool, detector, &root)).await?;
+    let sandbox = Arc::clone(place(call, key.language));
+    let streaming = sandbox.streaming().ok_or_else(|| {
+        ToolError::caller(format!("{tool}: the sandbox \"{}\" cannot keep a language server", sandbox.name()))
+    })?;
+    // What changes from here on is told; what was before, the server reads itself.
+    let told = call.blocking(move |call| Ok(first_look(&call.workspace, detector))).await?;
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let marker = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let home = match key.root.as_str() {
+        "" => call.workspace.root().to_owned(),
+        root => call.workspace.root().join(root),
+    };
+    let request = StartRequest {
+        command: plan.program.clone(),
+        args: plan.args.clone(),
+        env: vec![EnvEntry::Set(memory::VARIABLE.to_owned(), marker.clone())],
+        cwd: Some(home.clone()),
+        stdio: Stdio::Separate,
+    };
+    let not_started =
+        |why: &dyn std::fmt::Display| ToolError::caller(format!("{tool}: {}: {why}", plan.name));
+    let mut process = streaming.start(request).await.map_err(|outcome| not_started(&outcome))?;
+    let stdin = process.stdin.take().ok_or_else(|| not_started(&"it has no stdin"))?;
+    let words = Arc::new(Mutex::new(Vec::new()));
+    if let Some(stderr) = process.stderr.take() {
+        tokio::spawn(listen(stderr, Arc::clone(&words)));
+    }
+    let hello = Hello { kind: Kind::named(plan.name), root: home, options: plan.options };
+    let client = Client::connect(hello, process.stdout, stdin);
+    let running = Arc::new(Running {
+        key,
+        name: plan.name,
+        client,
+        detector,
+        workspace: Arc::clone(&call.workspace),
+        sandbox,
+        control: process.control,
+        marker,
+        since: Instant::now(),
+        used: Mutex::new(Instant::now()),
+        busy: AtomicUsize::new(0),
+        ended: AtomicBool::new(false),
+        why: Mutex::default(),
+        words,
+        told: tokio::sync::Mutex::new(told),
+        said: Mutex::default(),
+    });
+    match tokio::time::timeout(HELLO, running.client.initialize()).await {
+        Ok(Ok(())) => Ok(running),
+        Ok(Err(::lsp::Error::Gone)) => {
+            let outcome = tokio::time::timeout(Duration::from_secs(2), running.control.wait()).await;
+            let ended = outcome.map_or_else(|_| "it closed its streams".to_owned(), |end| end.to_string());
+            Err(not_started(&format!("{ended}\n{}", running.last_words()).trim_end()))
+        }
+        Ok(Err(error)) => Err(not_started(&error)),
+        Err(_) => Err(not_started(&format!("it said nothing within {} s", HELLO.as_secs()))),
+    }
+}
+
+/// Where the servers of a language run.
+fn place<'a>(call: &'a Call, language: &str) -> &'a Arc<dyn Sandbox> {
+    call.sandbox_for(language)
+}
+
+async fn listen(mut from: Box<dyn AsyncRead + Send + Unpin>, words: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let mut words = lock(&words);
+        words.extend_from_slice(&buffer[..read]);
+        let extra = words.len().saturating_sub(WORDS);
+        words.drain(..extra);
+    }
+}
+
+/// Where the journal stands, and which files there are.
+fn first_look(workspace: &Workspace, detector: &dyn Detector) -> Told {
+    let patience = Instant::now() + INDEX;
+    let cursor = loop {
+        match (workspace.changes_since(0), workspace.live_status()) {
+            (Some(changes), _) => break Some(changes.cursor),
+            (None, None) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(2)),
+            _ => break None,
+        }
+    };
+    Told { cursor, files: sources(workspace, detector) }
+}
+
+/// The files of a language.
+fn sources(workspace: &Workspace, detector: &dyn Detector) -> HashSet<PathBuf> {
+    let Ok(path) = workspace.resolve(".") else { return HashSet::new() };
+    let query = GlobQuery { pattern: "**/*".to_owned(), path, limit: usize::MAX, fresh: false };
+    let found = workspace.glob(&query, &AtomicBool::new(false)).map(|reply| reply.files).unwrap_or_default();
+    found.into_iter().filter(|file| detector.owns(file)).collect()
+}
+
+/// Looks after a server until it ends: idle, too large, told to stop, or of itself.
+pub(super) async fn attend(running: &Arc<Running>, stop: &CancellationToken, limits: &Limits) {
+    let mut ticks = tokio::time::interval(LOOK.min(limits.server_idle / 4).max(Duration::from_millis(20)));
+    loop {
+        tokio::select! {
+            outcome = running.control.wait() => {
+                running.end(&format!("{} ended: {outcome}", running.name));
+                return;
+            }
+            () = stop.cancelled() => {
+                running.end("the server is shutting down");
+                break;
+            }
+            _ = ticks.tick() => {
+                if running.busy.load(Ordering::Relaxed) == 0
+                    && lock(&running.used).elapsed() >= limits.server_idle
+                {
+                    running.retire("nobody asked it");
+                    running.client.farewell().await;
+                    break;
+                }
+                let marker = running.marker.clone();
+                let used = tokio::task::spawn_blocking(move || memory::of(&marker)).await.unwrap_or_default();
+                if used.bytes > limits.server_memory {
+                    tracing::warn!(server = running.name, bytes = used.bytes, "a language server took too much memory");
+                    running.end(&format!(
+                        "{} was ended: it took {} MiB of memory (--server-memory allows {})",
+                        running.name,
+                        used.bytes >> 20,
+                        limits.server_memory >> 20
+                    ));
+                    break;
+                }
+            }
+        }
+    }
+    running.control.kill();
+    let _ = tokio::time::timeout(Duration::from_secs(5), running.control.wait()).await;
+}
+
+impl Running {
+    /// Whether it can be asked.
+    pub(super) fn usable(&self) -> bool {
+        !self.ended.load(Ordering::Acquire) && !self.client.gone()
+    }
+
+    /// Whether it runs where the call wants its language to run.
+    pub(super) fn lives_in(&self, call: &Call) -> bool {
+        Arc::ptr_eq(&self.sandbox, place(call, self.key.language))
+    }
+
+    /// Takes it out of use.
+    fn retire(&self, why: &str) {
+        lock(&self.why).get_or_insert_with(|| why.to_owned());
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Takes it out of use and ends its processes.
+    pub(super) fn end(&self, why: &str) {
+        self.retire(why);
+        self.control.kill();
+    }
+
+    /// Why it is no more.
+    pub(super) fn obituary(&self) -> String {
+        let why = lock(&self.why).clone();
+        let words = self.last_words();
+        let why = why.unwrap_or_else(|| format!("{} ended unexpectedly", self.name));
+        if words.is_empty() { why } else { format!("{why}\n{words}") }
+    }
+
+    fn last_words(&self) -> String {
+        let words = lock(&self.words);
+        let text = String::from_utf8_lossy(&words);
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n").trim().to_owned()
+    }
+
+    /// How long it has been up.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Holds it in use.
+    pub(super) fn hold(self: Arc<Self>) -> InUse {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        InUse(self)
+    }
+
+    /// A file of the workspace as the server calls it.
+    pub(super) fn theirs(&self, relative: &Path) -> PathBuf {
+        self.workspace.root().join(relative)
+    }
+
+    /// A file of the server's as the workspace calls it, when it is in there.
+    pub(super) fn ours<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        path.strip_prefix(self.workspace.root()).ok()
+    }
+
+    /// Where else its files can be read: in its sandbox.
+    pub(super) fn sandbox(&self) -> &Arc<dyn Sandbox> {
+        &self.sandbox
+    }
+
+    /// Asks; a server that does not answer in time is replaced.
+    pub(super) async fn ask(&self, call: &Call, method: &str, params: Value) -> Result<Value, Trouble> {
+        self.in_time(call, self.client.request(method, params)).await
+    }
+
+    /// Awaits an answer for as long as a server may take.
+    pub(super) async fn in_time<T>(
+        &self,
+        call: &Call,
+        answer: impl Future<Output = Result<T, ::lsp::Error>>,
+    ) -> Result<T, Trouble> {
+        let limit = call.host().settings.limits.server_answer;
+        match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(Trouble::of(&error, self)),
+            Err(_) => {
+                let why =
+                    format!("{} did not answer within {} s and was ended", self.name, limit.as_secs_f32());
+                self.end(&why);
+                Err(ToolError::with_hint(why, "the next call starts it anew").into())
+            }
+        }
+    }
+
+    /// Waits until its answers can be trusted, and tells what it waits for.
+    pub(super) async fn settle(&self, call: &Call) -> Result<(), Trouble> {
+        let begin = Instant::now();
+        let tell = |doing: &str| {
+            call.progress.report(ProgressUpdate {
+                done: begin.elapsed().as_secs_f64(),
+                total: None,
+                message: format!("waiting for {}: {doing}", self.name),
+            });
+        };
+        match tokio::time::timeout(LOADING, self.client.settle(tell)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Trouble::of(&error, self)),
+            Err(_) => Err(ToolError::with_hint(
+                format!("{} is still loading the project", self.name),
+                "it goes on: call again in a while",
+            )
+            .into()),
+        }
+    }
+
+    /// Tells the server everything that changed in the workspace, and shows it these files. Gives their texts.
+    pub(super) async fn sync(&self, call: &Call, shown: &[ContainedPath]) -> Result<Vec<String>, Trouble> {
+        let mut told = self.told.lock().await;
+        let (cursor, open) = (told.cursor, self.client.open());
+        let all = match cursor {
+            Some(_) => None,
+            // Without a journal everything may have changed.
+            None => Some(told.files.clone()),
+        };
+        let open: HashSet<PathBuf> =
+            open.iter().filter_map(|path| self.ours(path)).map(Path::to_owned).collect();
+        let (wanted, detector) = (shown.to_vec(), self.detector);
+        let confirm = self.client.kind() == Kind::RustAnalyzer;
+        let look = move |call: &Call| look(call, detector, cursor, all, &open, &wanted, confirm);
+        let looked = call.blocking(look).await?;
+        let Some(seen) = looked else {
+            let why = format!("{}: too much changed at once", self.name);
+            self.end(&why);
+            return Err(Trouble::Gone(why));
+        };
+        let mut changes = Vec::new();
+        for (relative, text) in &seen.changed {
+            let path = self.theirs(relative);
+            let kind = match (text, told.files.contains(relative)) {
+                (None, _) => {
+                    told.files.remove(relative);
+                    self.client.hide(&path);
+                    ChangeKind::Deleted
+                }
+                (Some(_), true) => ChangeKind::Changed,
+                (Some(_), false) => {
+                    if detector.owns(relative) {
+                        told.files.insert(relative.clone());
+                    }
+                    ChangeKind::Created
+                }
+            };
+            if let Some(Some(text)) = text
+                && seen.open.contains(relative)
+            {
+                self.client.show(&path, text);
+            }
+            changes.push((path, kind));
+        }
+        told.cursor = seen.cursor;
+        let text = |path: &Path| seen.changed.get(self.ours(path)?)?.clone().flatten();
+        self.in_time(call, self.client.absorb(&changes, text)).await?;
+        for (path, text) in shown.iter().zip(&seen.shown) {
+            self.client.show(&self.theirs(path.relative()), text);
+        }
+        Ok(seen.shown)
+    }
+}
+
+/// What there is to tell.
+struct Seen {
+    cursor: Option<u64>,
+    /// Nothing for a file that is gone; its text where somebody needs it.
+    changed: HashMap<PathBuf, Option<Option<String>>>,
+    open: HashSet<PathBuf>,
+    shown: Vec<String>,
+}
+
+/// Looks at what changed; `None` when that is too much.
+fn look(
+    call: &Call,
+    detector: &dyn Detector,
+    cursor: Option<u64>,
+    all: Option<HashSet<PathBuf>>,
+    open: &HashSet<PathBuf>,
+    shown: &[ContainedPath],
+    confirm: bool,
+) -> Result<Option<Seen>, ToolError> {
+    let workspace = &call.workspace;
+    let shown = shown.iter().map(|path| source(workspace, path)).collect::<Result<Vec<_>, _>>()?;
+    let (cursor, paths) = match (cursor.and_then(|cursor| workspace.changes_since(cursor)), all) {
+        (Some(changes), _) => match changes.paths {
+            Some(paths) if paths.len() <= MANY => (Some(changes.cursor), paths),
+            _ => return Ok(None),
+        },
+        (None, Some(all)) => (None, all.union(&sources(workspace, detector)).cloned().collect()),
+        (None, None) => return Ok(None),
+    };
+    let mut changed = HashMap::new();
+    for relative in paths.into_iter().filter(|path| !path.starts_with(".git")) {
+        let place = workspace.resolve(&relative).ok();
+        let kind = place.as_ref().and_then(|place| workspace.kind(place));
+        // What happened in a folder is told file by file.
+        if kind == Some(Entry::Folder) {
+            continue;
+        }
+        let place = place.filter(|_| kind.is_some());
+        let needed =
+            open.contains(&relative) || (confirm && relative.extension().is_some_and(|end| end == "rs"));
+        let now = place.map(|place| if needed { source(workspace, &place).ok() } else { None });
+        changed.insert(relative, now);
+    }
+    Ok(Some(Seen { cursor, changed, open: open.clone(), shown }))
+}
+
+/// A source's text as servers see it: without a byte order mark.
+pub(super) fn source(workspace: &Workspace, path: &ContainedPath) -> Result<String, ToolError> {
+    let bytes = workspace.read_bytes(path, LARGEST)?;
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}

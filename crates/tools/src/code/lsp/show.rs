@@ -1,0 +1,130 @@
+//! Places as agents read them: `file:line:col  source line`.
+
+use super::running::{Running, source};
+use crate::Call;
+use ::lsp::{Lines, Location};
+use sandbox::Request;
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Characters of a source line that are shown.
+const WIDE: usize = 200;
+/// Lines of a file outside the workspace that are shown.
+const EXCERPT: u32 = 12;
+/// How many such files are looked into.
+const FOREIGN: usize = 5;
+/// How long a look outside may take.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A place in words.
+pub(super) struct Shown {
+    /// `file:line:col`.
+    pub(super) place: String,
+    /// The line, without indentation.
+    pub(super) line: String,
+    /// More of it, when the file is not of the workspace and cannot be Read.
+    pub(super) excerpt: Option<String>,
+}
+
+impl Shown {
+    /// One line of a list, and the excerpt below.
+    pub(super) fn write(&self, number: usize, text: &mut String) {
+        let _ = write!(text, "\n{number}. {}  {}", self.place, self.line);
+        if let Some(excerpt) = &self.excerpt {
+            let _ = write!(text, "\n{excerpt}");
+        }
+    }
+}
+
+/// Where a file is, for a reader: relative to the workspace when it is in there.
+pub(super) fn name(server: &Running, path: &Path) -> String {
+    workspace::quoted(server.ours(path).unwrap_or(path)).into_owned()
+}
+
+/// Shows places, with the lines that are there.
+pub(super) async fn places(call: &Call, server: &Running, locations: &[Location]) -> Vec<Shown> {
+    let inside: Vec<PathBuf> = {
+        let mut all: Vec<PathBuf> =
+            locations.iter().filter_map(|at| server.ours(&at.path)).map(Path::to_owned).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    let read = move |call: &Call| {
+        let text = |file: &PathBuf| {
+            let path = call.workspace.resolve(file).ok()?;
+            source(&call.workspace, &path).ok()
+        };
+        Ok(inside.into_iter().filter_map(|file| text(&file).map(|text| (file, text))).collect())
+    };
+    let texts: HashMap<PathBuf, String> = call.blocking(read).await.unwrap_or_default();
+    let lines: HashMap<&PathBuf, Lines<'_>> =
+        texts.iter().map(|(file, text)| (file, Lines::of(text))).collect();
+    let mut shown = Vec::new();
+    let mut looked = 0;
+    for at in locations {
+        let known = server.ours(&at.path).and_then(|file| lines.get(&file.to_owned()));
+        if let Some(lines) = known {
+            let (line, col) = lines.shown(at.range.start, server.client.encoding());
+            let text = short(lines.line(at.range.start.line as usize).trim());
+            shown.push(Shown {
+                place: format!("{}:{line}:{col}", name(server, &at.path)),
+                line: text,
+                excerpt: None,
+            });
+            continue;
+        }
+        looked += 1;
+        let look = looked <= FOREIGN;
+        shown.push(if look { foreign(server, at).await } else { bare(server, at) });
+    }
+    shown
+}
+
+fn bare(server: &Running, at: &Location) -> Shown {
+    let start = at.range.start;
+    let place = format!("{}:{}:{}", name(server, &at.path), start.line + 1, start.character + 1);
+    Shown { place, line: String::new(), excerpt: None }
+}
+
+/// A place outside of the workspace: what the server's sandbox lets one read of it.
+async fn foreign(server: &Running, at: &Location) -> Shown {
+    let first = at.range.start.line + 1;
+    let lines = format!("{first},{}p", first + EXCERPT - 1);
+    let file = at.path.to_string_lossy().into_owned();
+    let mut request = Request::new("sed").args(["-n", &lines, "--", &file]);
+    request.timeout = LOOK;
+    request.capture_limit = Some(16 << 10);
+    let response = server.sandbox().spawn(request).await;
+    let text = String::from_utf8_lossy(&response.stdout).into_owned();
+    let Some(line) = text.lines().next().filter(|_| response.outcome.success()) else {
+        return bare(server, at);
+    };
+    let within = ::lsp::Position { line: 0, character: at.range.start.character };
+    let (_, col) = Lines::of(line).shown(within, server.client.encoding());
+    let mut excerpt = String::from("   (outside the workspace, read-only)");
+    for (number, line) in (first..).zip(text.lines()) {
+        let _ = write!(excerpt, "\n   {number}\t{}", short(line));
+    }
+    let place = format!("{}:{first}:{col}", name(server, &at.path));
+    Shown { place, line: short(line.trim()), excerpt: Some(excerpt) }
+}
+
+/// A line that is not too long.
+pub(super) fn short(line: &str) -> String {
+    match line.char_indices().nth(WIDE) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// What a list leaves out, in words.
+pub(super) fn more(total: usize, shown: usize, text: &mut String) {
+    if total > shown {
+        let _ = write!(text, "\n… {} more of {total}", total - shown);
+    }
+}

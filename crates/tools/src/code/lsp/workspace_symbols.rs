@@ -1,0 +1,146 @@
+//! `workspace_symbols`: symbols of every project by name.
+
+use super::{
+    args::read_tool,
+    ask::{fresh, projects, up},
+    names, show,
+    trouble::{Trouble, twice},
+};
+use crate::{Call, Class, Group, Spec, Tool, ToolError};
+use ::lsp::{Location, Position, symbols};
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::{fmt::Write as _, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
+use workspace::{GlobQuery, GrepQuery, OutputMode};
+
+/// Symbols that are shown.
+const SHOWN: usize = 50;
+/// Files that are looked at.
+const FILES: usize = 50_000;
+
+/// Finds symbols by name.
+pub(crate) struct WorkspaceSymbols;
+
+/// What `workspace_symbols` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    query: String,
+}
+
+read_tool!(
+    WorkspaceSymbols,
+    Args,
+    "workspace_symbols",
+    "Symbols of the whole workspace, all languages, whose name matches query.",
+    listed
+);
+
+/// A symbol, and where.
+pub(super) struct Hit {
+    pub(super) file: String,
+    pub(super) position: Position,
+    /// `file:line:col  kind name  source line`.
+    pub(super) shown: String,
+    path: Vec<String>,
+}
+
+async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
+    let query = args.query.trim();
+    if query.is_empty() {
+        return Err(ToolError::caller("workspace_symbols: `query` is empty").into());
+    }
+    let files = call.blocking(|call| Ok(all_files(call))).await?;
+    let (mut hits, problems) = ask_all(call, "workspace_symbols", query, files).await?;
+    // Those that are called so come before those that only resemble it.
+    let wanted = names::parts(query);
+    hits.sort_by_key(|hit| !names::ends_with(&hit.path, &wanted));
+    let mut text = format!("Found {} symbol(s) for \"{query}\"", hits.len());
+    text.push_str(if hits.is_empty() { "" } else { ":" });
+    for (number, hit) in (1..).zip(hits.iter().take(SHOWN)) {
+        let _ = write!(text, "\n{number}. {}", hit.shown);
+    }
+    show::more(hits.len(), SHOWN, &mut text);
+    for problem in problems {
+        let _ = write!(text, "\n{problem}");
+    }
+    Ok(text)
+}
+
+/// The symbols that are called `symbol`.
+pub(super) async fn exactly(call: &Call, tool: &'static str, symbol: &str) -> Result<Vec<Hit>, Trouble> {
+    let name = names::last(symbol).to_owned();
+    let word = name.clone();
+    let files = call.blocking(move |call| Ok(files_with(call, &word))).await?;
+    let (mut hits, problems) = ask_all(call, tool, &name, files).await?;
+    let wanted = names::parts(symbol);
+    hits.retain(|hit| names::ends_with(&hit.path, &wanted));
+    match problems.into_iter().next() {
+        Some(problem) if hits.is_empty() => Err(ToolError::caller(problem).into()),
+        _ => Ok(hits),
+    }
+}
+
+fn all_files(call: &Call) -> Vec<PathBuf> {
+    let Ok(path) = call.workspace.resolve(".") else { return Vec::new() };
+    let query = GlobQuery { pattern: "**/*".to_owned(), path, limit: FILES, fresh: false };
+    call.workspace.glob(&query, &AtomicBool::new(false)).map(|reply| reply.files).unwrap_or_default()
+}
+
+/// Files that hold a word: only their servers can know a symbol of that name.
+pub(super) fn files_with(call: &Call, word: &str) -> Vec<PathBuf> {
+    let Ok(path) = call.workspace.resolve(".") else { return Vec::new() };
+    let mut query = GrepQuery::new(regex::escape(word), path);
+    query.mode = OutputMode::FilesWithMatches;
+    query.head_limit = FILES;
+    let mut found = Vec::new();
+    let mut take = |hits: workspace::FileHits| {
+        found.push(hits.path.into_path_buf());
+        ControlFlow::Continue(())
+    };
+    // A search that fails has found what it has found.
+    let _ = call.workspace.grep(&query, &AtomicBool::new(false), &mut take);
+    found
+}
+
+/// Asks the servers of these files, all at once; also why some gave no answer.
+async fn ask_all(
+    call: &Call,
+    tool: &'static str,
+    query: &str,
+    files: Vec<PathBuf>,
+) -> Result<(Vec<Hit>, Vec<String>), Trouble> {
+    let projects = call.blocking(move |call| Ok(projects(call, files))).await?;
+    let asked = projects.into_iter().map(async |(key, detector, file)| {
+        let server = up(call, tool, &key, detector).await?;
+        // Some know no project before a file of it is open.
+        fresh(call, &server, &file).await?;
+        let mut found = symbols(&server.ask(call, "workspace/symbol", json!({"query": query})).await?);
+        found.retain(|symbol| server.ours(&symbol.location.path).is_some());
+        let places: Vec<Location> = found.iter().map(|symbol| symbol.location.clone()).collect();
+        let shown = show::places(call, &server, &places).await;
+        let hit = |(symbol, shown): (::lsp::Symbol, show::Shown)| {
+            let path =
+                names::parts(&symbol.container).into_iter().chain(names::parts(&symbol.name)).collect();
+            Hit {
+                file: show::name(&server, &symbol.location.path),
+                position: symbol.location.range.start,
+                shown: format!("{}  {} {}  {}", shown.place, symbol.kind.word(), symbol.name, shown.line),
+                path,
+            }
+        };
+        Ok::<Vec<Hit>, Trouble>(found.into_iter().zip(shown).map(hit).collect())
+    });
+    let (mut hits, mut problems) = (Vec::new(), Vec::new());
+    for answer in join_all(asked).await {
+        match answer {
+            Ok(found) => hits.extend(found),
+            Err(gone @ Trouble::Gone(_)) => return Err(gone),
+            Err(Trouble::Tool(ToolError::Cancelled)) => return Err(ToolError::Cancelled.into()),
+            Err(Trouble::Tool(error)) => problems.push(error.to_string()),
+        }
+    }
+    Ok((hits, problems))
+}

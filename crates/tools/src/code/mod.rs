@@ -1,0 +1,3 @@
+//! Code by meaning.
+
+pub(crate) mod lsp;

@@ -1,0 +1,383 @@
+//! Code by meaning, with the real language servers, over one root that holds all four languages.
+
+use crate::{
+    support::{Bench, Client, Setup, until, watched},
+    verify::{copy, fixture},
+};
+use serde_json::{Value, json};
+use std::{fs, path::Path, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// A bench on a fixture whose commands find every tool the tests set up.
+fn bench(project: &str, setup: Setup) -> Bench {
+    let mut setup = setup;
+    setup.settings.environment.retain(|(name, _)| name != "PATH");
+    let path = testkit::tools::search_path().to_string_lossy().into_owned();
+    setup.settings.environment.push(("PATH".to_owned(), path));
+    let bench = setup.bench();
+    copy(&fixture(project), &bench.root());
+    bench
+}
+
+/// Servers whose home is this folder: their processes' numbers.
+fn servers(home: &Path) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let ours = pids.filter(|process| {
+        let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+        let marked =
+            environment.split(|b| *b == 0).any(|entry| entry.starts_with(b"CODEGEN_SANDBOX_SERVER="));
+        marked && fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(home))
+    });
+    ours.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn signal(pids: &[i32], signal: &str) {
+    assert!(!pids.is_empty(), "no server runs");
+    for pid in pids {
+        // One of them may end with another.
+        let _ = std::process::Command::new("kill").args([signal, &pid.to_string()]).output();
+    }
+}
+
+/// What is asked in one language.
+struct Case {
+    home: &'static str,
+    server: &'static str,
+    /// Where the function is used, and where it is defined.
+    user: &'static str,
+    module: &'static str,
+    name: &'static str,
+    definition: &'static str,
+    references: usize,
+    comment: &'static str,
+    /// A further module with a function, and its use.
+    further: (&'static str, &'static str),
+    usage: &'static str,
+    sub: &'static str,
+    /// A mistake, and what the server calls it.
+    broken: &'static str,
+    complaint: &'static str,
+}
+
+const GO: Case = Case {
+    home: "go",
+    server: "gopls",
+    user: "go/main.go",
+    module: "go/calc/calc.go",
+    name: "Add",
+    definition: "func Add(a, b int) int {",
+    references: 2,
+    comment: "// x",
+    further: ("go/calc/more.go", "package calc\n\nfunc Sub(a, b int) int { return a - b }\n"),
+    usage: "\nvar _ = calc.Sub(3, 1)\n",
+    sub: "Sub",
+    broken: "\nvar wrong int = \"text\"\n",
+    complaint: "cannot use \"text\"",
+};
+
+const RUST: Case = Case {
+    home: "rust",
+    server: "rust-analyzer",
+    user: "rust/src/main.rs",
+    module: "rust/src/calc.rs",
+    name: "add",
+    definition: "pub fn add(a: i32, b: i32) -> i32 {",
+    references: 2,
+    comment: "// x",
+    further: ("rust/src/more.rs", "pub fn sub(a: i32, b: i32) -> i32 {\n    a - b\n}\n"),
+    usage: "\nmod more;\npub fn two() -> i32 { more::sub(3, 1) }\n",
+    sub: "sub",
+    broken: "\npub fn wrong() -> i32 { \"text\" }\n",
+    complaint: "expected i32, found &",
+};
+
+const WEB: Case = Case {
+    home: "web",
+    server: "typescript-language-server",
+    user: "web/src/main.ts",
+    module: "web/src/calc.ts",
+    name: "add",
+    definition: "export function add(a: number, b: number): number {",
+    references: 3,
+    comment: "// x",
+    further: ("web/src/more.ts", "export function sub(a: number, b: number): number {\n  return a - b;\n}\n"),
+    usage: "\nimport { sub } from \"./more\";\nexport const two = sub(3, 1);\n",
+    sub: "sub",
+    broken: "\nexport const wrong: number = \"text\";\n",
+    complaint: "Type 'string' is not assignable to type 'number'",
+};
+
+const PYTHON: Case = Case {
+    home: "python",
+    server: "pyright",
+    user: "python/main.py",
+    module: "python/calc.py",
+    name: "add",
+    definition: "def add(a: int, b: int) -> int:",
+    references: 3,
+    comment: "# x",
+    further: ("python/more.py", "def sub(a: int, b: int) -> int:\n    return a - b\n"),
+    usage: "\nfrom more import sub\nprint(sub(3, 1))\n",
+    sub: "sub",
+    broken: "\nwrong: int = \"text\"\n",
+    complaint: "\"int\"",
+};
+
+/// The last line of a file that has this word, and its column, both from 1.
+fn place(bench: &Bench, file: &str, word: &str) -> (usize, usize) {
+    let text = fs::read_to_string(bench.root().join(file)).unwrap();
+    let (number, line) = text.lines().enumerate().filter(|(_, line)| line.contains(word)).last().unwrap();
+    let byte = line.rfind(word).unwrap();
+    (number + 1, line[..byte].chars().count() + 1)
+}
+
+async fn bash(client: &Client, command: &str) {
+    client.ok("Bash", json!({"command": command})).await;
+}
+
+/// Definition, references, hover, outline, calls.
+async fn asks(bench: &Bench, client: &Client, case: &Case) {
+    let Case { user, module, name, .. } = case;
+    let (line, col) = place(bench, user, name);
+    let (defined, at) = place(bench, module, name);
+    let by_place = json!({"file_path": user, "line": line, "col": col});
+    let expected = format!(
+        "Found 1 definition(s) for symbol at {user}:{line}:{col}:\n1. {module}:{defined}:{at}  {}",
+        case.definition
+    );
+    assert_eq!(client.ok("find_definition", by_place.clone()).await, expected);
+    // The end of the name is as good, and so is the name on its line.
+    let end = json!({"file_path": user, "line": line, "symbol": name});
+    assert_eq!(client.ok("find_definition", end).await, expected);
+    let text = client.ok("find_references", json!({"file_path": module, "symbol": name})).await;
+    let first = format!("Found {} reference(s) for symbol at {module}:{defined}:{at}:", case.references);
+    assert_eq!(text.lines().next(), Some(first.as_str()), "{text}");
+    assert!(
+        text.contains(&format!("  {}", case.definition)) && text.contains(&format!("{user}:{line}:{col}  ")),
+        "{text}"
+    );
+    let text = client.ok("hover", by_place.clone()).await;
+    assert!(text.to_lowercase().contains("adds two numbers"), "{text}");
+    let text = client.ok("document_symbols", json!({"file_path": module})).await;
+    assert!(text.contains(&format!("\tfunction {name}")), "{text}");
+    let text = client.ok("call_hierarchy", json!({"file_path": module, "symbol": name})).await;
+    assert!(text.starts_with(&format!("Found 1 call(s) of {name}:\n1. {user}:{line}:{col}  ")), "{text}");
+    let text = client.ok("diagnostics", json!({"file_path": user})).await;
+    assert!(text.starts_with(&format!("no problems in {user} (")) && text.contains(case.server), "{text}");
+}
+
+/// What changes through our tools, a shell or whoever else is seen by the next question.
+async fn stays_fresh(bench: &Bench, client: &Client, case: &Case) {
+    let Case { user, module, name, comment, .. } = case;
+    let definition = async |word: &str, expected: String| {
+        let (line, col) = place(bench, user, word);
+        let text = client.ok("find_definition", json!({"file_path": user, "line": line, "col": col})).await;
+        assert!(text.contains(&expected), "{expected} is not in {text}");
+    };
+    let (line, at) = place(bench, module, name);
+    client.ok("Read", json!({"file_path": module})).await;
+    let edit = json!({
+        "file_path": module, "old_string": case.definition, "new_string": format!("{comment}\n{}", case.definition),
+    });
+    client.ok("Edit", edit).await;
+    definition(name, format!("{module}:{}:{at}  ", line + 1)).await;
+    bash(client, &format!("sed -i '1i {comment}' {module}")).await;
+    definition(name, format!("{module}:{}:{at}  ", line + 2)).await;
+    let (file, text) = case.further;
+    bash(client, &format!("printf '%s' '{text}' > {file}; printf '%s' '{}' >> {user}", case.usage)).await;
+    let (line, at) = place(bench, file, case.sub);
+    definition(case.sub, format!("{file}:{line}:{at}  ")).await;
+    fs::write(bench.root().join(user), {
+        let before = fs::read_to_string(bench.root().join(user)).unwrap();
+        before + case.broken
+    })
+    .unwrap();
+    let text = client.ok("diagnostics", json!({"file_path": user})).await;
+    assert!(
+        text.contains("1 problem(s)") && text.contains(": error: ") && text.contains(case.complaint),
+        "{text}"
+    );
+    let before = fs::read_to_string(bench.root().join(user)).unwrap();
+    fs::write(bench.root().join(user), before.replace(case.broken, "")).unwrap();
+    let text = client.ok("diagnostics", json!({"file_path": user})).await;
+    assert!(text.starts_with("no problems in "), "{text}");
+}
+
+/// A new name everywhere, shown first and written then.
+async fn renames(bench: &Bench, client: &Client, case: &Case) {
+    let Case { user, module, name, .. } = case;
+    let (line, col) = place(bench, user, &format!("{name}(1"));
+    let mut args = json!({"file_path": user, "line": line, "col": col, "new_name": "Plus"});
+    let read = |file: &str| fs::read_to_string(bench.root().join(file)).unwrap();
+    let before = (read(user), read(module));
+    let text = client.ok("rename_symbol", args.clone()).await;
+    assert!(text.starts_with("Rename → \"Plus\" would touch 2 file(s):\n--- a/"), "{text}");
+    assert!(text.contains("Plus(1, 2)") && text.contains(&format!("+++ b/{module}\n")), "{text}");
+    assert_eq!(before, (read(user), read(module)), "a preview writes nothing");
+    // Read before, so that an edit after the rename needs no further look.
+    client.ok("Read", json!({"file_path": user})).await;
+    args["apply"] = json!(true);
+    let text = client.ok("rename_symbol", args).await;
+    assert!(text.contains(&format!("\nM {module}")) && text.contains(&format!("\nM {user}")), "{text}");
+    let (main, calc) = (read(user), read(module));
+    assert!(main.contains("Plus(1, 2)") && !main.contains(&format!("{name}(1, 2)")), "{main}");
+    assert!(calc.contains("Plus(a"), "{calc}");
+    client
+        .ok("Edit", json!({"file_path": user, "old_string": "Plus(1, 2)", "new_string": "Plus(1, 3)"}))
+        .await;
+    let text = client.ok("find_definition", json!({"file_path": user, "line": line, "symbol": "Plus"})).await;
+    assert!(text.starts_with("Found 1 definition(s)") && text.contains(&format!("1. {module}:")), "{text}");
+}
+
+/// A server that was killed is started anew.
+async fn survives(bench: &Bench, client: &Client, case: &Case) {
+    signal(&servers(&bench.root().join(case.home)), "-9");
+    let (line, _) = place(bench, case.user, "Plus(1");
+    let at = json!({"file_path": case.user, "line": line, "symbol": "Plus"});
+    let text = client.ok("find_definition", at).await;
+    assert!(text.starts_with("Found 1 definition(s)"), "{text}");
+}
+
+async fn every_question(bench: &Bench, case: &Case) {
+    let client = bench.client();
+    let begin = std::time::Instant::now();
+    let mut last = begin;
+    let mut told = |step: &str| {
+        println!("{}: {step} {:?}", case.server, last.elapsed());
+        last = std::time::Instant::now();
+    };
+    asks(bench, &client, case).await;
+    told("asks");
+    stays_fresh(bench, &client, case).await;
+    told("stays fresh");
+    renames(bench, &client, case).await;
+    told("renames");
+    survives(bench, &client, case).await;
+    told("survives");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_languages_of_one_root() {
+    let bench = bench("polyglot", Setup::default());
+    tokio::join!(
+        every_question(&bench, &GO),
+        every_question(&bench, &RUST),
+        every_question(&bench, &WEB),
+        every_question(&bench, &PYTHON)
+    );
+    let client = bench.client();
+    let text = client.ok("workspace_symbols", json!({"query": "Plus"})).await;
+    for case in [&GO, &RUST, &WEB, &PYTHON] {
+        assert!(text.contains(&format!("{}:", case.module)), "{text}");
+    }
+    let text = client.err("hover", json!({"symbol": "Plus"})).await;
+    assert!(text.contains("hover: Plus is ambiguous:\n") && text.contains(RUST.module), "{text}");
+    let text = client.ok("find_definition", json!({"symbol": "Stack.Push"})).await;
+    assert!(
+        text.contains("go/calc/calc.go") && text.contains("func (s *Stack[T]) Push(value T) {"),
+        "{text}"
+    );
+    // The standard library can be looked at though it lies outside.
+    let (line, _) = place(&bench, GO.user, "Println");
+    let outside = json!({"file_path": GO.user, "line": line, "symbol": "Println"});
+    let text = client.ok("find_definition", outside).await;
+    assert!(text.contains("fmt/print.go:") && text.contains("(outside the workspace, read-only)"), "{text}");
+    assert!(text.contains("func Println(a ...any) (n int, err error) {"), "{text}");
+    let text = client
+        .err(
+            "rename_symbol",
+            json!({"file_path": GO.user, "line": line, "symbol": "Println", "new_name": "P"}),
+        )
+        .await;
+    assert!(text.contains("rename_symbol: ") || text.contains("gopls: "), "{text}");
+    bench.host.shut_down().await;
+    until(async || servers(&bench.root()).is_empty().then_some(())).await;
+}
+
+fn at_add(bench: &Bench) -> Value {
+    let (line, col) = place(bench, "main.go", "Add(");
+    json!({"file_path": "main.go", "line": line, "col": col})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_replaced_and_an_idle_one_ends() {
+    let setup = Setup::default().limits(|limits| {
+        limits.server_answer = Duration::from_secs(3);
+        limits.server_idle = Duration::from_secs(2);
+    });
+    let bench = bench("polyglot/go", setup);
+    let client = bench.client();
+    let (progress, seen) = watched();
+    let reply = client.call_with("find_definition", at_add(&bench), CancellationToken::new(), progress).await;
+    assert!(!reply.is_error, "{}", reply.all_text());
+    drop(seen);
+    let first = servers(&bench.root());
+    // Another session has the same server.
+    bench.client().ok("hover", at_add(&bench)).await;
+    assert_eq!(servers(&bench.root()), first);
+    let [status] = &bench.host.language_servers()[..] else { panic!("one server") };
+    assert_eq!((status.name, status.language, status.root.as_str()), ("gopls", "go", ""));
+    assert!(status.processes >= 1 && status.memory > 1 << 20, "{status:?}");
+    signal(&first, "-STOP");
+    let text = client.err("find_references", at_add(&bench)).await;
+    assert!(text.starts_with("gopls did not answer within 3 s and was ended"), "{text}");
+    let text = client.ok("find_references", at_add(&bench)).await;
+    assert!(text.starts_with("Found 2 reference(s)"), "{text}");
+    let second = servers(&bench.root());
+    assert!(second.iter().all(|pid| !first.contains(pid)), "{first:?} {second:?}");
+    until(async || servers(&bench.root()).is_empty().then_some(())).await;
+    client.ok("find_definition", at_add(&bench)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_are_explained() {
+    let mut setup = Setup::default();
+    setup.settings.environment.retain(|(name, _)| name != "PATH");
+    setup.settings.environment.push(("PATH".to_owned(), "/usr/bin:/bin".to_owned()));
+    let bench = setup.bench();
+    copy(&fixture("polyglot"), &bench.root());
+    let client = bench.client();
+    let at = |file: &str| json!({"file_path": file, "line": 1, "col": 1});
+    for (file, missing, get) in [
+        ("go/main.go", "gopls", "go install golang.org/x/tools/gopls@latest"),
+        ("rust/src/main.rs", "rust-analyzer", "rustup component add rust-analyzer rust-src"),
+        ("web/src/main.ts", "typescript-language-server", "npm install --save-dev"),
+        ("python/main.py", "basedpyright-langserver", "pip install basedpyright"),
+    ] {
+        let text = client.err("find_definition", at(file)).await;
+        assert!(text.starts_with(&format!("find_definition: {missing}: not found on PATH")), "{text}");
+        assert!(text.contains(&format!("get it: {get}")), "{text}");
+    }
+    let text = client.err("hover", at("notes.txt")).await;
+    assert!(text.contains("hover: no language server for notes.txt; served: "), "{text}");
+    let text = client.err("hover", at("../outside.go")).await;
+    assert!(text.contains("outside"), "{text}");
+    let text = client.err("hover", at("go/none.go")).await;
+    assert!(text.contains("hover: no such file: go/none.go"), "{text}");
+    let text = client.err("hover", json!({})).await;
+    assert!(text.contains("pass file_path, line and col, or symbol"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typescript_7_has_a_server_of_its_own() {
+    let bench = bench("polyglot/web", Setup::default());
+    let modules = bench.root().join("node_modules");
+    fs::create_dir_all(modules.join(".bin")).unwrap();
+    let installed = testkit::tools::node_modules().join("typescript7");
+    std::os::unix::fs::symlink(&installed, modules.join("typescript")).unwrap();
+    std::os::unix::fs::symlink(installed.join("bin/tsc"), modules.join(".bin/tsc")).unwrap();
+    let client = bench.client();
+    let (line, col) = place(&bench, "src/main.ts", "add(");
+    let at = json!({"file_path": "src/main.ts", "line": line, "col": col});
+    let text = client.ok("find_definition", at.clone()).await;
+    assert!(text.contains("1. src/calc.ts:2:17  export function add("), "{text}");
+    bash(&client, "sed -i '1i // x' src/calc.ts").await;
+    let text = client.ok("find_references", at).await;
+    assert!(text.starts_with("Found 3 reference(s)") && text.contains("src/calc.ts:3:17  "), "{text}");
+    let text = client.ok("diagnostics", json!({"file_path": "src/main.ts"})).await;
+    assert_eq!(text, "no problems in src/main.ts (tsc)");
+    let rename = json!({"file_path": "src/calc.ts", "symbol": "add", "new_name": "plus", "apply": true});
+    client.ok("rename_symbol", rename).await;
+    let main = fs::read_to_string(bench.root().join("src/main.ts")).unwrap();
+    assert!(main.contains("import { plus } from"), "{main}");
+}
