@@ -2,13 +2,12 @@
 
 use crate::{
     ChangeKind, Diagnostic, Encoding, Kind, codec,
-    kind::Wanted,
     types::{diagnostics, tsserver_diagnostics},
     uri::to_uri,
 };
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
     path::{Path, PathBuf},
     sync::{
@@ -79,12 +78,24 @@ impl fmt::Display for Work {
 pub(crate) struct State {
     pub(crate) works: BTreeMap<String, Work>,
     pub(crate) quiescent: Option<bool>,
+    /// Looks for sources.
     pub(crate) scans: u64,
-    wanted: Wanted,
+    /// The look that must be over.
+    pub(crate) wanted: u64,
+    /// Works that are over.
+    pub(crate) loads: u64,
+    /// What it offers since it began.
+    registered: HashSet<String>,
     trouble: Option<String>,
     pending: HashMap<i64, oneshot::Sender<Result<Value, Error>>>,
-    published: HashMap<String, Vec<Diagnostic>>,
+    published: HashMap<String, Published>,
     gone: bool,
+}
+
+/// What a server said of its own accord, and of which version.
+struct Published {
+    version: Option<i64>,
+    found: Vec<Diagnostic>,
 }
 
 struct Document {
@@ -220,15 +231,21 @@ impl Client {
                 if state.gone {
                     return Err(Error::Gone);
                 }
-                kind.waits_for(&state, state.wanted)
+                kind.waits_for(&state)
             };
             let Some(doing) = doing else { return Ok(()) };
-            tell(&doing);
-            if kind != Kind::Pyright {
-                let _ = news.changed().await;
-            } else if timeout(SIGN, news.changed()).await.is_err() {
-                // It looks for files when it likes, and may have nothing to say about it.
-                return Ok(());
+            tell(&doing.what);
+            match doing.patience {
+                None => drop(news.changed().await),
+                Some(patience) => {
+                    if timeout(patience, news.changed()).await.is_err() {
+                        // It may have nothing to say about it; then it is not waited for again.
+                        let mut state = lock(&self.0.state);
+                        state.loads += 1;
+                        state.scans += u64::from(state.scans == 0);
+                        state.wanted = state.scans;
+                    }
+                }
             }
         }
     }
@@ -248,7 +265,9 @@ impl Client {
     /// Whether the server offers something ("hoverProvider").
     #[must_use]
     pub fn offers(&self, capability: &str) -> bool {
-        !matches!(lock(&self.0.granted).0.get(capability), None | Some(Value::Null | Value::Bool(false)))
+        let granted = lock(&self.0.granted).0.get(capability).cloned().unwrap_or_default();
+        !matches!(granted, Value::Null | Value::Bool(false))
+            || lock(&self.0.state).registered.contains(capability)
     }
 
     /// What the server says is wrong with the project.
@@ -330,9 +349,12 @@ impl Client {
             return Ok(());
         }
         let kind = self.kind();
-        if kind == Kind::Pyright && changes.iter().any(|(_, change)| *change != ChangeKind::Changed) {
+        let new = |(path, change): &(PathBuf, ChangeKind)| {
+            *change != ChangeKind::Changed && kind.looks_again_for(path)
+        };
+        if changes.iter().any(new) {
             let mut state = lock(&self.0.state);
-            state.wanted.scans = state.scans + 1;
+            state.wanted = state.scans + 1;
         }
         let all: Vec<Value> = changes
             .iter()
@@ -409,13 +431,17 @@ impl Client {
             }
             return Ok(found);
         }
-        // It tells when it likes: wait for a word, then take what it said last.
+        // It tells when it likes: wait for a word about what it was shown last, then take what it said.
+        let version = lock(&self.0.documents).open.get(path).map(|document| document.version);
         let mut news = self.0.news.subscribe();
         let said = async {
-            while !lock(&self.0.state).published.contains_key(&uri) && news.changed().await.is_ok() {}
+            let current = |said: &Published| said.version.is_none() || said.version == version;
+            while !lock(&self.0.state).published.get(&uri).is_some_and(current)
+                && news.changed().await.is_ok()
+            {}
         };
         let _ = timeout(SIGN, said).await;
-        Ok(lock(&self.0.state).published.get(&uri).cloned().unwrap_or_default())
+        Ok(lock(&self.0.state).published.get(&uri).map(|said| said.found.clone()).unwrap_or_default())
     }
 
     /// Asks the server to end; it has two seconds, and whoever owns its process ends it then.
@@ -532,8 +558,17 @@ impl Inner {
             // Only our own tools write.
             "workspace/applyEdit" => json!({"applied": false}),
             "window/showDocument" => json!({"success": false}),
-            "client/registerCapability"
-            | "client/unregisterCapability"
+            "client/registerCapability" => {
+                let all = params.get("registrations").and_then(Value::as_array).map(Vec::as_slice);
+                let methods = all.unwrap_or_default().iter().filter_map(|one| one.get("method")?.as_str());
+                let mut state = lock(&self.state);
+                // The one that matters: who offers it this way offers nothing at the beginning.
+                if methods.into_iter().any(|method| method == "textDocument/diagnostic") {
+                    state.registered.insert("diagnosticProvider".to_owned());
+                }
+                Value::Null
+            }
+            "client/unregisterCapability"
             | "window/workDoneProgress/create"
             | "window/showMessageRequest"
             | "workspace/diagnostic/refresh"
@@ -575,7 +610,10 @@ impl Inner {
                             work.message = text(value, "message");
                         }
                     }
-                    _ => drop(state.works.remove(&token)),
+                    _ => {
+                        state.works.remove(&token);
+                        state.loads += 1;
+                    }
                 }
             }
             "experimental/serverStatus" => {
@@ -584,7 +622,10 @@ impl Inner {
                 state.trouble = bad.then(|| text(params, "message")).filter(|why| !why.is_empty());
             }
             "textDocument/publishDiagnostics" => {
-                state.published.insert(text(params, "uri"), diagnostics(params));
+                let version = params.get("version").and_then(Value::as_i64);
+                state
+                    .published
+                    .insert(text(params, "uri"), Published { version, found: diagnostics(params) });
             }
             "window/logMessage" => {
                 let said = text(params, "message");
@@ -622,7 +663,7 @@ fn capabilities() -> Value {
             "documentSymbol": {"hierarchicalDocumentSymbolSupport": true},
             "callHierarchy": {},
             "publishDiagnostics": {},
-            "diagnostic": {},
+            "diagnostic": {"dynamicRegistration": true},
         },
     })
 }

@@ -1,7 +1,7 @@
 //! What is known about particular servers: when their answers can be trusted.
 
 use crate::client::State;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// A server as far as its habits matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +20,14 @@ pub enum Kind {
     Other,
 }
 
-/// What a server must have done before it is asked.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
-    /// Looks through the sources, counted from its start.
-    pub(crate) scans: u64,
+/// How long a sign is waited for that a server may not give.
+const SIGN: Duration = Duration::from_secs(5);
+
+/// What a server is doing.
+pub(crate) struct Doing {
+    pub(crate) what: String,
+    /// How long to believe it.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl Kind {
@@ -53,25 +56,34 @@ impl Kind {
         self == Self::RustAnalyzer && matches!(name, "Cargo.toml" | "rust-project.json")
     }
 
-    /// What it is still doing, in words; nothing when its answers can be trusted.
-    pub(crate) fn waits_for(self, state: &State, wanted: Wanted) -> Option<String> {
-        let works = |skip: &str| state.works.values().find(|work| !work.title.starts_with(skip));
+    /// What it is still doing; nothing when its answers can be trusted.
+    pub(crate) fn waits_for(self, state: &State) -> Option<Doing> {
+        let work = || {
+            // What a question makes a server do is reported like its own loading.
+            let own = ["Setting up", "Loading", "Initializing", "Analyzing"];
+            state.works.values().find(|work| own.iter().any(|start| work.title.starts_with(start)))
+        };
         match self {
             Self::RustAnalyzer if state.quiescent == Some(true) => None,
             Self::RustAnalyzer => {
-                Some(works("\0").map_or_else(|| "loading the project".to_owned(), ToString::to_string))
+                let work = state.works.values().next().map(ToString::to_string);
+                Some(Doing { what: work.unwrap_or_else(|| "loading the project".to_owned()), patience: None })
             }
-            Self::Pyright if state.scans < wanted.scans.max(1) => Some("looking for source files".to_owned()),
+            Self::Pyright if state.scans < state.wanted.max(1) => {
+                Some(Doing { what: "looking for source files".to_owned(), patience: Some(SIGN) })
+            }
+            Self::Gopls if state.loads == 0 && work().is_none() => {
+                Some(Doing { what: "loading the workspace".to_owned(), patience: Some(SIGN) })
+            }
             Self::Gopls | Self::TypeScript | Self::NativeTypeScript => {
-                // What a request of ours makes it do is reported like its own loading.
-                let own = |work: &&crate::client::Work| {
-                    ["Setting up", "Loading", "Initializing", "Analyzing"]
-                        .iter()
-                        .any(|start| work.title.starts_with(start))
-                };
-                state.works.values().find(own).map(ToString::to_string)
+                work().map(|work| Doing { what: work.to_string(), patience: None })
             }
             Self::Pyright | Self::Other => None,
         }
+    }
+
+    /// Whether what becomes of this file makes it look for sources again.
+    pub(crate) fn looks_again_for(self, path: &Path) -> bool {
+        self == Self::Pyright && path.extension().is_some_and(|end| end == "py" || end == "pyi")
     }
 }

@@ -29,7 +29,7 @@ mod verify;
 mod visit;
 
 pub use call::Call;
-pub use code::lsp::ServerStatus;
+pub use code::lsp::{MachineServer, ServerStatus, machine_servers};
 pub use error::ToolError;
 pub use host::Host;
 pub use notice::Notice;

@@ -32,6 +32,11 @@ pub(super) fn fitted(host: &Host) -> String {
                 .to_owned(),
         );
     }
+    if has("find_definition") {
+        lines.push(
+            "Ask find_definition and find_references where code is, rename_symbol to rename.".to_owned(),
+        );
+    }
     if has("run_tests") {
         lines.push("Verify with run_tests and run_lint: structured results, nothing to parse.".to_owned());
     }

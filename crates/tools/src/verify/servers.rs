@@ -11,7 +11,7 @@ pub(crate) fn server(
     detector: &dyn Detector,
     folder: &str,
 ) -> Result<ServerPlan, ToolError> {
-    let project = Project::open(call, tool, Some(folder))?;
+    let project = Project::open(call, tool, Some(folder))?.seen_by(call, detector);
     let plans =
         detector.server_cmd(&*project).map_err(|error| ToolError::caller(format!("{tool}: {error}")))?;
     let there = |plan: &&ServerPlan| plan.program.contains('/') || project.which(&plan.program).is_some();

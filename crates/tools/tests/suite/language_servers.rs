@@ -5,7 +5,7 @@ use crate::{
     verify::{copy, fixture},
 };
 use serde_json::{Value, json};
-use std::{fs, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// A bench on a fixture whose commands find every tool the tests set up.
@@ -19,16 +19,25 @@ fn bench(project: &str, setup: Setup) -> Bench {
     bench
 }
 
-/// Servers whose home is this folder: their processes' numbers.
+/// The servers whose home is this folder, with everything they started: their processes' numbers.
 fn servers(home: &Path) -> Vec<i32> {
-    let pids = fs::read_dir("/proc").unwrap().flatten();
-    let ours = pids.filter(|process| {
+    let mut marked: Vec<(Vec<u8>, i32, bool)> = Vec::new();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
         let environment = fs::read(process.path().join("environ")).unwrap_or_default();
-        let marked =
-            environment.split(|b| *b == 0).any(|entry| entry.starts_with(b"CODEGEN_SANDBOX_SERVER="));
-        marked && fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(home))
-    });
-    ours.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect()
+        let marker =
+            environment.split(|b| *b == 0).find(|entry| entry.starts_with(b"CODEGEN_SANDBOX_SERVER="));
+        let pid = process.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some((marker, pid)) = marker.zip(pid) else { continue };
+        // What a server starts may go elsewhere.
+        let here = fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(home));
+        marked.push((marker.to_vec(), pid, here));
+    }
+    let ours: Vec<Vec<u8>> =
+        marked.iter().filter(|(.., here)| *here).map(|(marker, ..)| marker.clone()).collect();
+    marked.retain(|(marker, ..)| ours.contains(marker));
+    let mut pids: Vec<i32> = marked.into_iter().map(|(_, pid, _)| pid).collect();
+    pids.sort_unstable();
+    pids
 }
 
 fn signal(pids: &[i32], signal: &str) {
@@ -54,6 +63,9 @@ struct Case {
     further: (&'static str, &'static str),
     usage: &'static str,
     sub: &'static str,
+    /// A definition that no longer fits its use, and what the server says about the use.
+    wider: &'static str,
+    misfit: &'static str,
     /// A mistake, and what the server calls it.
     broken: &'static str,
     complaint: &'static str,
@@ -71,6 +83,8 @@ const GO: Case = Case {
     further: ("go/calc/more.go", "package calc\n\nfunc Sub(a, b int) int { return a - b }\n"),
     usage: "\nvar _ = calc.Sub(3, 1)\n",
     sub: "Sub",
+    wider: "func Add(a, b, c int) int {",
+    misfit: "not enough arguments",
     broken: "\nvar wrong int = \"text\"\n",
     complaint: "cannot use \"text\"",
 };
@@ -87,6 +101,8 @@ const RUST: Case = Case {
     further: ("rust/src/more.rs", "pub fn sub(a: i32, b: i32) -> i32 {\n    a - b\n}\n"),
     usage: "\nmod more;\npub fn two() -> i32 { more::sub(3, 1) }\n",
     sub: "sub",
+    wider: "pub fn add(a: i32, b: i32, _c: i32) -> i32 {",
+    misfit: "expected 3 arguments",
     broken: "\npub fn wrong() -> i32 { \"text\" }\n",
     complaint: "expected i32, found &",
 };
@@ -103,6 +119,8 @@ const WEB: Case = Case {
     further: ("web/src/more.ts", "export function sub(a: number, b: number): number {\n  return a - b;\n}\n"),
     usage: "\nimport { sub } from \"./more\";\nexport const two = sub(3, 1);\n",
     sub: "sub",
+    wider: "export function add(a: number, b: number, _c: number): number {",
+    misfit: "Expected 3 arguments",
     broken: "\nexport const wrong: number = \"text\";\n",
     complaint: "Type 'string' is not assignable to type 'number'",
 };
@@ -119,6 +137,8 @@ const PYTHON: Case = Case {
     further: ("python/more.py", "def sub(a: int, b: int) -> int:\n    return a - b\n"),
     usage: "\nfrom more import sub\nprint(sub(3, 1))\n",
     sub: "sub",
+    wider: "def add(a: int, b: int, c: int) -> int:",
+    misfit: "Argument missing",
     broken: "\nwrong: int = \"text\"\n",
     complaint: "\"int\"",
 };
@@ -164,6 +184,26 @@ async fn asks(bench: &Bench, client: &Client, case: &Case) {
     assert!(text.starts_with(&format!("Found 1 call(s) of {name}:\n1. {user}:{line}:{col}  ")), "{text}");
     let text = client.ok("diagnostics", json!({"file_path": user})).await;
     assert!(text.starts_with(&format!("no problems in {user} (")) && text.contains(case.server), "{text}");
+}
+
+/// An edit is told what it broke, also in the files that use what it changed.
+async fn hears_of_mistakes(bench: &Bench, client: &Client, case: &Case) {
+    let Case { user, module, name, .. } = case;
+    let (line, _) = place(bench, user, name);
+    client.ok("Read", json!({"file_path": module})).await;
+    let edit = |old: &str, new: &str| json!({"file_path": module, "old_string": old, "new_string": new});
+    let text = client.ok("Edit", edit(case.definition, case.wider)).await;
+    let first = format!("replaced 1 occurrence(s) in {module}\npost-edit errors (1, ");
+    assert!(text.starts_with(&first) && text.contains(case.server), "{text}");
+    assert!(text.contains(&format!("\n{user}:{line}:")) && text.contains(case.misfit), "{text}");
+    let mut back = edit(case.wider, case.definition);
+    back["feedback"] = json!("none");
+    assert_eq!(client.ok("Edit", back).await, format!("replaced 1 occurrence(s) in {module}"));
+    // What was there before is not told again.
+    let text =
+        client.ok("Edit", edit(case.definition, &format!("{}\n{}", case.comment, case.definition))).await;
+    assert!(!text.contains("post-edit errors"), "{text}");
+    bash(client, &format!("sed -i '\\|^{}$|d' {module}", case.comment)).await;
 }
 
 /// What changes through our tools, a shell or whoever else is seen by the next question.
@@ -240,20 +280,11 @@ async fn survives(bench: &Bench, client: &Client, case: &Case) {
 
 async fn every_question(bench: &Bench, case: &Case) {
     let client = bench.client();
-    let begin = std::time::Instant::now();
-    let mut last = begin;
-    let mut told = |step: &str| {
-        println!("{}: {step} {:?}", case.server, last.elapsed());
-        last = std::time::Instant::now();
-    };
     asks(bench, &client, case).await;
-    told("asks");
+    hears_of_mistakes(bench, &client, case).await;
     stays_fresh(bench, &client, case).await;
-    told("stays fresh");
     renames(bench, &client, case).await;
-    told("renames");
     survives(bench, &client, case).await;
-    told("survives");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -300,33 +331,46 @@ fn at_add(bench: &Bench) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_hangs_is_replaced_and_an_idle_one_ends() {
-    let setup = Setup::default().limits(|limits| {
-        limits.server_answer = Duration::from_secs(3);
-        limits.server_idle = Duration::from_secs(2);
-    });
+async fn a_server_is_shared_and_one_that_hangs_is_replaced() {
+    let setup = Setup::default().limits(|limits| limits.server_answer = Duration::from_secs(4));
     let bench = bench("polyglot/go", setup);
     let client = bench.client();
     let (progress, seen) = watched();
     let reply = client.call_with("find_definition", at_add(&bench), CancellationToken::new(), progress).await;
     assert!(!reply.is_error, "{}", reply.all_text());
-    drop(seen);
-    let first = servers(&bench.root());
-    // Another session has the same server.
-    bench.client().ok("hover", at_add(&bench)).await;
-    assert_eq!(servers(&bench.root()), first);
+    let told = seen.lock().unwrap().iter().any(|update| update.message.starts_with("waiting for gopls: "));
+    assert!(told, "{:?}", seen.lock().unwrap());
     let [status] = &bench.host.language_servers()[..] else { panic!("one server") };
     assert_eq!((status.name, status.language, status.root.as_str()), ("gopls", "go", ""));
     assert!(status.processes >= 1 && status.memory > 1 << 20, "{status:?}");
+    let seen = tools::machine_servers().into_iter().find(|server| server.folder == bench.root()).unwrap();
+    assert!(seen.command.contains("gopls") && seen.memory > 1 << 20, "{seen:?}");
+    let first = servers(&bench.root());
+    bench.client().ok("hover", at_add(&bench)).await;
+    assert_eq!(servers(&bench.root()), first, "another session has the same server");
     signal(&first, "-STOP");
     let text = client.err("find_references", at_add(&bench)).await;
-    assert!(text.starts_with("gopls did not answer within 3 s and was ended"), "{text}");
+    assert!(text.starts_with("gopls did not answer within 4 s and was ended"), "{text}");
     let text = client.ok("find_references", at_add(&bench)).await;
     assert!(text.starts_with("Found 2 reference(s)"), "{text}");
     let second = servers(&bench.root());
     assert!(second.iter().all(|pid| !first.contains(pid)), "{first:?} {second:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_ends_when_it_is_idle_or_too_large() {
+    let setup = Setup::default().limits(|limits| limits.server_idle = Duration::from_millis(500));
+    let bench = bench("polyglot/go", setup);
+    let client = bench.client();
+    client.ok("find_definition", at_add(&bench)).await;
     until(async || servers(&bench.root()).is_empty().then_some(())).await;
     client.ok("find_definition", at_add(&bench)).await;
+
+    let setup = Setup::default().limits(|limits| limits.server_memory = 1 << 20);
+    let bench = self::bench("polyglot/go", setup);
+    let text = bench.client().call("find_definition", at_add(&bench)).await.all_text();
+    assert!(text.contains("gopls was ended: it took ") || text.starts_with("Found 1"), "{text}");
+    until(async || servers(&bench.root()).is_empty().then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -362,10 +406,14 @@ async fn mistakes_are_explained() {
 async fn typescript_7_has_a_server_of_its_own() {
     let bench = bench("polyglot/web", Setup::default());
     let modules = bench.root().join("node_modules");
-    fs::create_dir_all(modules.join(".bin")).unwrap();
     let installed = testkit::tools::node_modules().join("typescript7");
-    std::os::unix::fs::symlink(&installed, modules.join("typescript")).unwrap();
-    std::os::unix::fs::symlink(installed.join("bin/tsc"), modules.join(".bin/tsc")).unwrap();
+    for (file, text) in [
+        ("typescript/package.json", fs::read_to_string(installed.join("package.json")).unwrap()),
+        (".bin/tsc", format!("#!/bin/sh\nexec {} \"$@\"\n", installed.join("bin/tsc").display())),
+    ] {
+        bench.write(&format!("node_modules/{file}"), text);
+    }
+    fs::set_permissions(modules.join(".bin/tsc"), fs::Permissions::from_mode(0o755)).unwrap();
     let client = bench.client();
     let (line, col) = place(&bench, "src/main.ts", "add(");
     let at = json!({"file_path": "src/main.ts", "line": line, "col": col});

@@ -26,6 +26,7 @@ pub(crate) use diagnostics::{Diagnostics, Warm};
 pub(crate) use find::{FindDefinition, FindReferences};
 pub(crate) use hierarchy::CallHierarchy;
 pub(crate) use hover::Hover;
+pub use memory::{MachineServer, machine_servers};
 pub(crate) use pool::Servers;
 pub(crate) use rename::RenameSymbol;
 pub use status::ServerStatus;

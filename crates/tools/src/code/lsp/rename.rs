@@ -93,7 +93,7 @@ async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
                 show::name(server, &path)
             )));
         };
-        files.insert(inside.to_owned(), edits);
+        files.insert(inside, edits);
     }
     let encoding = server.client.encoding();
     let files = call.blocking(move |call| renamed(call, files, encoding)).await?;

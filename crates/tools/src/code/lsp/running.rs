@@ -1,7 +1,7 @@
 //! One server: how it is started, kept true to the workspace, and ended.
 
 use super::{memory, pool::Key, trouble::Trouble};
-use crate::{Call, ProgressUpdate, ToolError, verify::server};
+use crate::{Call, Place, ProgressUpdate, ToolError, verify::server};
 use ::lsp::{ChangeKind, Client, Hello, Kind};
 use ::verify::Detector;
 use config::Limits;
@@ -42,7 +42,7 @@ pub(crate) struct Running {
     pub(crate) client: Client,
     detector: &'static dyn Detector,
     workspace: Arc<Workspace>,
-    sandbox: Arc<dyn Sandbox>,
+    place: Place,
     control: Box<dyn Control>,
     /// In the environment of everything it starts.
     pub(crate) marker: String,
@@ -96,9 +96,10 @@ pub(super) async fn start(
 ) -> Result<Arc<Running>, ToolError> {
     let root = key.root.clone();
     let plan = call.blocking(move |call| server(call, tool, detector, &root)).await?;
-    let sandbox = Arc::clone(place(call, key.language));
-    let streaming = sandbox.streaming().ok_or_else(|| {
-        ToolError::caller(format!("{tool}: the sandbox \"{}\" cannot keep a language server", sandbox.name()))
+    let place = call.sandbox_for(key.language).clone();
+    let streaming = place.sandbox.streaming().ok_or_else(|| {
+        let name = place.sandbox.name();
+        ToolError::caller(format!("{tool}: the sandbox \"{name}\" cannot keep a language server"))
     })?;
     // What changes from here on is told; what was before, the server reads itself.
     let told = call.blocking(move |call| Ok(first_look(&call.workspace, detector))).await?;
@@ -108,6 +109,7 @@ pub(super) async fn start(
         "" => call.workspace.root().to_owned(),
         root => call.workspace.root().join(root),
     };
+    let home = place.paths.inward(&home);
     let request = StartRequest {
         command: plan.program.clone(),
         args: plan.args.clone(),
@@ -131,7 +133,7 @@ pub(super) async fn start(
         client,
         detector,
         workspace: Arc::clone(&call.workspace),
-        sandbox,
+        place,
         control: process.control,
         marker,
         since: Instant::now(),
@@ -153,11 +155,6 @@ pub(super) async fn start(
         Ok(Err(error)) => Err(not_started(&error)),
         Err(_) => Err(not_started(&format!("it said nothing within {} s", HELLO.as_secs()))),
     }
-}
-
-/// Where the servers of a language run.
-fn place<'a>(call: &'a Call, language: &str) -> &'a Arc<dyn Sandbox> {
-    call.sandbox_for(language)
 }
 
 async fn listen(mut from: Box<dyn AsyncRead + Send + Unpin>, words: Arc<Mutex<Vec<u8>>>) {
@@ -239,7 +236,7 @@ impl Running {
 
     /// Whether it runs where the call wants its language to run.
     pub(super) fn lives_in(&self, call: &Call) -> bool {
-        Arc::ptr_eq(&self.sandbox, place(call, self.key.language))
+        self.place.is(call.sandbox_for(self.key.language))
     }
 
     /// Takes it out of use.
@@ -282,17 +279,18 @@ impl Running {
 
     /// A file of the workspace as the server calls it.
     pub(super) fn theirs(&self, relative: &Path) -> PathBuf {
-        self.workspace.root().join(relative)
+        self.place.paths.inward(&self.workspace.root().join(relative))
     }
 
     /// A file of the server's as the workspace calls it, when it is in there.
-    pub(super) fn ours<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        path.strip_prefix(self.workspace.root()).ok()
+    pub(super) fn ours(&self, path: &Path) -> Option<PathBuf> {
+        let path = self.place.paths.outward(path);
+        path.strip_prefix(self.workspace.root()).ok().map(Path::to_owned)
     }
 
     /// Where else its files can be read: in its sandbox.
     pub(super) fn sandbox(&self) -> &Arc<dyn Sandbox> {
-        &self.sandbox
+        &self.place.sandbox
     }
 
     /// Asks; a server that does not answer in time is replaced.
@@ -349,11 +347,11 @@ impl Running {
             // Without a journal everything may have changed.
             None => Some(told.files.clone()),
         };
-        let open: HashSet<PathBuf> =
-            open.iter().filter_map(|path| self.ours(path)).map(Path::to_owned).collect();
+        let open: HashSet<PathBuf> = open.iter().filter_map(|path| self.ours(path)).collect();
         let (wanted, detector) = (shown.to_vec(), self.detector);
         let confirm = self.client.kind() == Kind::RustAnalyzer;
-        let look = move |call: &Call| look(call, detector, cursor, all, &open, &wanted, confirm);
+        let root = PathBuf::from(&self.key.root);
+        let look = move |call: &Call| look(call, detector, &root, cursor, all, &open, &wanted, confirm);
         let looked = call.blocking(look).await?;
         let Some(seen) = looked else {
             let why = format!("{}: too much changed at once", self.name);
@@ -385,7 +383,7 @@ impl Running {
             changes.push((path, kind));
         }
         told.cursor = seen.cursor;
-        let text = |path: &Path| seen.changed.get(self.ours(path)?)?.clone().flatten();
+        let text = |path: &Path| seen.changed.get(&self.ours(path)?)?.clone().flatten();
         self.in_time(call, self.client.absorb(&changes, text)).await?;
         for (path, text) in shown.iter().zip(&seen.shown) {
             self.client.show(&self.theirs(path.relative()), text);
@@ -404,9 +402,11 @@ struct Seen {
 }
 
 /// Looks at what changed; `None` when that is too much.
+#[expect(clippy::too_many_arguments, reason = "what is known of one server")]
 fn look(
     call: &Call,
     detector: &dyn Detector,
+    root: &Path,
     cursor: Option<u64>,
     all: Option<HashSet<PathBuf>>,
     open: &HashSet<PathBuf>,
@@ -424,7 +424,9 @@ fn look(
         (None, None) => return Ok(None),
     };
     let mut changed = HashMap::new();
-    for relative in paths.into_iter().filter(|path| !path.starts_with(".git")) {
+    let concerns =
+        |path: &PathBuf| !path.starts_with(".git") && (path.starts_with(root) || detector.owns(path));
+    for relative in paths.into_iter().filter(concerns) {
         let place = workspace.resolve(&relative).ok();
         let kind = place.as_ref().and_then(|place| workspace.kind(place));
         // What happened in a folder is told file by file.

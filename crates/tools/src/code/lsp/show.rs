@@ -42,14 +42,13 @@ impl Shown {
 
 /// Where a file is, for a reader: relative to the workspace when it is in there.
 pub(super) fn name(server: &Running, path: &Path) -> String {
-    workspace::quoted(server.ours(path).unwrap_or(path)).into_owned()
+    workspace::quoted(server.ours(path).as_deref().unwrap_or(path)).into_owned()
 }
 
 /// Shows places, with the lines that are there.
 pub(super) async fn places(call: &Call, server: &Running, locations: &[Location]) -> Vec<Shown> {
     let inside: Vec<PathBuf> = {
-        let mut all: Vec<PathBuf> =
-            locations.iter().filter_map(|at| server.ours(&at.path)).map(Path::to_owned).collect();
+        let mut all: Vec<PathBuf> = locations.iter().filter_map(|at| server.ours(&at.path)).collect();
         all.sort();
         all.dedup();
         all
@@ -67,7 +66,7 @@ pub(super) async fn places(call: &Call, server: &Running, locations: &[Location]
     let mut shown = Vec::new();
     let mut looked = 0;
     for at in locations {
-        let known = server.ours(&at.path).and_then(|file| lines.get(&file.to_owned()));
+        let known = server.ours(&at.path).and_then(|file| lines.get(&file));
         if let Some(lines) = known {
             let (line, col) = lines.shown(at.range.start, server.client.encoding());
             let text = short(lines.line(at.range.start.line as usize).trim());
