@@ -104,6 +104,12 @@ pub trait Detector: Send + Sync {
         &[]
     }
 
+    /// Files that change when dependencies do, which lie where nobody watches: a language server that does not
+    /// follow them itself must start anew.
+    fn dependencies(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether a source file is this language's.
     fn owns(&self, file: &Path) -> bool;
 

@@ -2,22 +2,11 @@
 
 use crate::{
     support::{Bench, Client, Setup, until, watched},
-    verify::{copy, fixture},
+    verify::{copy, equipped, equipped_with, fixture},
 };
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
-
-/// A bench on a fixture whose commands find every tool the tests set up.
-fn bench(project: &str, setup: Setup) -> Bench {
-    let mut setup = setup;
-    setup.settings.environment.retain(|(name, _)| name != "PATH");
-    let path = testkit::tools::search_path().to_string_lossy().into_owned();
-    setup.settings.environment.push(("PATH".to_owned(), path));
-    let bench = setup.bench();
-    copy(&fixture(project), &bench.root());
-    bench
-}
 
 /// The servers whose home is this folder, with everything they started: their processes' numbers.
 fn servers(home: &Path) -> Vec<i32> {
@@ -289,7 +278,7 @@ async fn every_question(bench: &Bench, case: &Case) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_languages_of_one_root() {
-    let bench = bench("polyglot", Setup::default());
+    let bench = equipped("polyglot");
     tokio::join!(
         every_question(&bench, &GO),
         every_question(&bench, &RUST),
@@ -333,7 +322,7 @@ fn at_add(bench: &Bench) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_shared_and_one_that_hangs_is_replaced() {
     let setup = Setup::default().limits(|limits| limits.server_answer = Duration::from_secs(4));
-    let bench = bench("polyglot/go", setup);
+    let bench = equipped_with("polyglot/go", setup);
     let client = bench.client();
     let (progress, seen) = watched();
     let reply = client.call_with("find_definition", at_add(&bench), CancellationToken::new(), progress).await;
@@ -360,14 +349,14 @@ async fn a_server_is_shared_and_one_that_hangs_is_replaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_ends_when_it_is_idle_or_too_large() {
     let setup = Setup::default().limits(|limits| limits.server_idle = Duration::from_millis(500));
-    let bench = bench("polyglot/go", setup);
+    let bench = equipped_with("polyglot/go", setup);
     let client = bench.client();
     client.ok("find_definition", at_add(&bench)).await;
     until(async || servers(&bench.root()).is_empty().then_some(())).await;
     client.ok("find_definition", at_add(&bench)).await;
 
     let setup = Setup::default().limits(|limits| limits.server_memory = 1 << 20);
-    let bench = self::bench("polyglot/go", setup);
+    let bench = equipped_with("polyglot/go", setup);
     let text = bench.client().call("find_definition", at_add(&bench)).await.all_text();
     assert!(text.contains("gopls was ended: it took ") || text.starts_with("Found 1"), "{text}");
     until(async || servers(&bench.root()).is_empty().then_some(())).await;
@@ -404,7 +393,7 @@ async fn mistakes_are_explained() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn typescript_7_has_a_server_of_its_own() {
-    let bench = bench("polyglot/web", Setup::default());
+    let bench = equipped("polyglot/web");
     let modules = bench.root().join("node_modules");
     let installed = testkit::tools::node_modules().join("typescript7");
     for (file, text) in [
@@ -424,6 +413,17 @@ async fn typescript_7_has_a_server_of_its_own() {
     assert!(text.starts_with("Found 3 reference(s)") && text.contains("src/calc.ts:3:17  "), "{text}");
     let text = client.ok("diagnostics", json!({"file_path": "src/main.ts"})).await;
     assert_eq!(text, "no problems in src/main.ts (tsc)");
+    // What an installation brings lies where nobody watches; the manifest tells.
+    let install = "mkdir -p node_modules/dep && echo 'export function dep(): number;' > node_modules/dep/index.d.ts && \
+                   echo '{\"name\": \"dep\", \"types\": \"index.d.ts\"}' > node_modules/dep/package.json && \
+                   sed -i 's/\"private\"/\"dependencies\": {\"dep\": \"1\"}, \"private\"/' package.json && \
+                   echo 'import { dep } from \"dep\"; dep();' >> src/main.ts";
+    bash(&client, install).await;
+    let (line, _) = place(&bench, "src/main.ts", "dep();");
+    let text = client
+        .ok("find_definition", json!({"file_path": "src/main.ts", "line": line, "symbol": "dep"}))
+        .await;
+    assert!(text.contains("1. node_modules/dep/index.d.ts:1:17  "), "{text}");
     let rename = json!({"file_path": "src/calc.ts", "symbol": "add", "new_name": "plus", "apply": true});
     client.ok("rename_symbol", rename).await;
     let main = fs::read_to_string(bench.root().join("src/main.ts")).unwrap();

@@ -10,7 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 /// A bench whose commands find every tool the tests set up.
 pub(crate) fn equipped(project: &str) -> Bench {
-    let mut setup = Setup::default();
+    equipped_with(project, Setup::default())
+}
+
+/// The same with limits of the test's own.
+pub(crate) fn equipped_with(project: &str, mut setup: Setup) -> Bench {
     setup.settings.environment.retain(|(name, _)| name != "PATH");
     let path = testkit::tools::search_path().to_string_lossy().into_owned();
     setup.settings.environment.push(("PATH".to_owned(), path));

@@ -8,6 +8,7 @@ mod features;
 mod isolation;
 mod languages;
 mod places;
+mod servers;
 mod workspaces;
 
 use super::{host, print};
@@ -129,6 +130,7 @@ pub(crate) async fn doctor(settings: Settings, log: &str, ask: Ask) -> anyhow::R
         places::look(&desk).await,
         engines::look(&desk).await,
         languages::look(&desk).await?,
+        servers::look(),
         workspaces::look(&desk).await,
         features::look(&desk).await,
     ];

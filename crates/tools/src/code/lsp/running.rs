@@ -24,6 +24,8 @@ use workspace::{ContainedPath, GlobQuery, Kind as Entry, Workspace};
 const HELLO: Duration = Duration::from_secs(30);
 /// How long a call waits for a server that loads its project, before it says so: many clients give up at 60 s.
 const LOADING: Duration = Duration::from_secs(50);
+/// How long a sign of life may take.
+const ALIVE: Duration = Duration::from_secs(5);
 /// How long the index of the workspace is waited for.
 const INDEX: Duration = Duration::from_secs(5);
 /// Changes at once after which a server is started anew rather than told.
@@ -330,11 +332,16 @@ impl Running {
         match tokio::time::timeout(LOADING, self.client.settle(tell)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Trouble::of(&error, self)),
-            Err(_) => Err(ToolError::with_hint(
-                format!("{} is still loading the project", self.name),
-                "it goes on: call again in a while",
-            )
-            .into()),
+            Err(_) => {
+                // Whoever loads still answers, if only that it does not know what is meant.
+                let sign = self.client.request("$/alive", Value::Null);
+                if tokio::time::timeout(ALIVE, sign).await.is_err() {
+                    self.end("it gave no sign of life while it loaded the project");
+                    return Err(ToolError::with_hint(self.obituary(), "the next call starts it anew").into());
+                }
+                let why = format!("{} is still loading the project", self.name);
+                Err(ToolError::with_hint(why, "it goes on: call again in a while").into())
+            }
         }
     }
 
@@ -354,7 +361,7 @@ impl Running {
         let look = move |call: &Call| look(call, detector, &root, cursor, all, &open, &wanted, confirm);
         let looked = call.blocking(look).await?;
         let Some(seen) = looked else {
-            let why = format!("{}: too much changed at once", self.name);
+            let why = format!("{} must look at everything again", self.name);
             self.end(&why);
             return Err(Trouble::Gone(why));
         };
@@ -401,7 +408,7 @@ struct Seen {
     shown: Vec<String>,
 }
 
-/// Looks at what changed; `None` when that is too much.
+/// Looks at what changed; `None` when only a new server can know it all.
 #[expect(clippy::too_many_arguments, reason = "what is known of one server")]
 fn look(
     call: &Call,
@@ -423,6 +430,13 @@ fn look(
         (None, Some(all)) => (None, all.union(&sources(workspace, detector)).cloned().collect()),
         (None, None) => return Ok(None),
     };
+    let depends = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        path.starts_with(root) && detector.dependencies().contains(&name)
+    };
+    if paths.iter().any(depends) {
+        return Ok(None);
+    }
     let mut changed = HashMap::new();
     let concerns =
         |path: &PathBuf| !path.starts_with(".git") && (path.starts_with(root) || detector.owns(path));

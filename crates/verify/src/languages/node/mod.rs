@@ -33,6 +33,10 @@ impl Detector for Node {
         &[("package.json", "\"workspaces\""), ("pnpm-workspace.yaml", "")]
     }
 
+    fn dependencies(&self) -> &'static [&'static str] {
+        &["package.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb"]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         let extension = file.extension().and_then(|end| end.to_str());
         extension.is_some_and(|end| SOURCES.contains(&end))

@@ -26,6 +26,10 @@ impl Detector for Python {
         &["pyproject.toml", "setup.py"]
     }
 
+    fn dependencies(&self) -> &'static [&'static str] {
+        &["pyproject.toml", "requirements.txt", "uv.lock", "poetry.lock", "pdm.lock", "pyrightconfig.json"]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         let extension = file.extension().and_then(|end| end.to_str());
         extension.is_some_and(|end| ["py", "pyi"].contains(&end))
