@@ -12,6 +12,7 @@ mod report;
 mod search;
 mod subjects;
 mod tree;
+mod verify;
 
 use std::fs;
 use std::path::Path;
@@ -31,9 +32,11 @@ const MEASURES: &[(&str, Measure)] = &[
     ("lsp", lsp::lsp),
     ("start", life::start),
     ("sessions", life::sessions),
+    ("tests", verify::tests),
+    ("feedback", verify::feedback),
 ];
 
-const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|lsp|start|sessions]…
+const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|lsp|start|sessions|tests|feedback]…
   --write  put the table into docs/benchmarks.md";
 
 fn main() -> Result<()> {

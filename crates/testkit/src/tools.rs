@@ -164,6 +164,12 @@ pub const BUNDLES: &[Bundle] = &[
         programs: &["basedpyright", "coverage", "mypy", "pylsp", "pytest", "ruff", "ty"],
     },
     Bundle {
+        name: "managers",
+        purpose: "package and environment managers of Python under test",
+        source: Source::Python { requirements: include_str!("../tools/python/managers.txt") },
+        programs: &["hatch", "pdm", "poetry", "tox"],
+    },
+    Bundle {
         name: "mcp1",
         purpose: "the Python MCP client, first generation",
         source: Source::Python { requirements: include_str!("../tools/python/mcp1.txt") },

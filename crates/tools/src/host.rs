@@ -2,8 +2,9 @@
 
 use crate::{
     Access, Catalog, Runtime, Session, SessionGuard, ToolError, Toolset, code::lsp::Servers, hooks::Stage,
-    shell::Denylist, state::Stores, vault::Vault,
+    shell::Denylist, state::Stores, vault::Vault, verify::Looked,
 };
+use ::verify::Languages;
 use config::Settings;
 use sandbox::Sandbox;
 use scrub::Scrubber;
@@ -27,12 +28,16 @@ pub struct Host {
     pub workspaces: BTreeMap<String, Arc<Workspace>>,
     /// What agents may call.
     pub tools: Toolset,
+    /// What the verify tools know, in detection order.
+    pub languages: Languages,
     /// Commands that are refused.
     pub(crate) denylist: Denylist,
     pub(crate) vault: Vault,
     runtime: RwLock<Arc<Runtime>>,
     pub(crate) snapshots: Stores,
     pub(crate) servers: Servers,
+    /// Programs and variables of the places where commands run.
+    pub(crate) looked: Looked,
     pub(crate) slots: Arc<Semaphore>,
     /// Calls.
     pub(crate) running: TaskTracker,
@@ -67,6 +72,19 @@ impl Host {
     /// # Errors
     /// As [`Host::new`], or a pattern to scrub that is not a regular expression.
     pub fn with_runtime(settings: Settings, runtime: Runtime, catalog: Catalog) -> anyhow::Result<Arc<Self>> {
+        Self::with_languages(settings, runtime, catalog, Languages::shipped())
+    }
+
+    /// The same with languages of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Host::with_runtime`].
+    pub fn with_languages(
+        settings: Settings,
+        runtime: Runtime,
+        catalog: Catalog,
+        languages: Languages,
+    ) -> anyhow::Result<Arc<Self>> {
         let mut workspaces = BTreeMap::new();
         for named in &settings.workspaces {
             let workspace = Arc::new(Workspace::open(&named.name, &named.root)?);
@@ -76,9 +94,11 @@ impl Host {
         let denylist = settings.denylist.clone().map_or_else(Denylist::default, Denylist::new);
         Ok(Arc::new(Self {
             denylist,
+            languages,
             tools: Toolset::new(&settings, catalog)?,
             snapshots: Stores::new(&settings.state_dir),
             servers: Servers::default(),
+            looked: Looked::default(),
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             vault: Vault::new(&settings)?,
             workspaces,

@@ -5,7 +5,7 @@ use crate::{
     files::Ledgers,
     jobs::Jobs,
     shell::Shells,
-    verify::{Baselines, Memory},
+    verify::{Baselines, Coverage, Memory},
     visit::Visit,
 };
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct Session {
     pub(crate) notices: Notices,
     pub(crate) verified: Memory,
     pub(crate) baselines: Baselines,
+    /// Which tests reach which lines.
+    pub(crate) coverage: Coverage,
     pub(crate) visit: Visit,
     pub(crate) cancel: CancellationToken,
 }
@@ -52,6 +54,7 @@ impl Session {
             notices: Notices::default(),
             verified: Memory::default(),
             baselines: Baselines::default(),
+            coverage: Coverage::default(),
             visit: Visit::default(),
             cancel,
             host,

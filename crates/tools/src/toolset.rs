@@ -13,7 +13,10 @@ use crate::{
         SnapshotRestore,
     },
     tool::{AnyTool, Class, Spec, Tool},
-    verify::{LastTestFailures, RunFailingTests, RunFormat, RunLint, RunScript, RunTests, RunTypecheck},
+    verify::{
+        LastTestFailures, RunFailingTests, RunFormat, RunLint, RunScript, RunTests, RunTypecheck,
+        TestsCovering,
+    },
 };
 use config::Settings;
 use serde_json::{Map, Value, json};
@@ -46,6 +49,7 @@ impl Catalog {
             .with(RunTypecheck)
             .with(RunFormat)
             .with(RunScript)
+            .with(TestsCovering)
             .with(FindDefinition)
             .with(FindReferences)
             .with(RenameSymbol)

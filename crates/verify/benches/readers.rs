@@ -4,44 +4,82 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::{fs, hint::black_box, path::PathBuf};
-use verify::{End, Languages, MapFacts, Stream, TestAsk};
+use verify::{End, Languages, MapFacts, Plan, Stream, TestAsk, TestReader, UnknownReader};
 
-/// A long run as the runner would print it: real lines, many tests that pass, some that fail.
-fn long_run(language: &str) -> Vec<u8> {
+fn output(name: &str) -> Vec<u8> {
     let outputs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/outputs");
-    match language {
-        "go" => fs::read(outputs.join("go/go1.26.8-mixed.jsonl")).expect("an output").repeat(100),
-        "node" => fs::read(outputs.join("node/mocha-events.jsonl")).expect("an output").repeat(2000),
-        "python" => fs::read(outputs.join("python/pytest-events.jsonl")).expect("an output").repeat(1000),
-        _ => {
-            let real = fs::read(outputs.join("rust/cargo1.95-mixed.txt")).expect("an output");
-            let text = String::from_utf8_lossy(&real).into_owned();
-            let (build, run) = text.split_once("\nrunning 13 tests\n").expect("a run");
-            let passing: String = (0..60_000).map(|n| format!("test module::case_{n} ... ok\n")).collect();
-            format!("{build}\nrunning 60013 tests\n{passing}{run}").into_bytes()
-        }
-    }
+    fs::read(outputs.join(name)).expect("an output")
+}
+
+/// A long run of cargo as it would print it: real lines, many tests that pass, some that fail.
+fn cargo() -> Vec<u8> {
+    let text = String::from_utf8_lossy(&output("rust/cargo1.95-mixed.txt")).into_owned();
+    let (build, run) = text.split_once("\nrunning 13 tests\n").expect("a run");
+    let passing: String = (0..60_000).map(|n| format!("test module::case_{n} ... ok\n")).collect();
+    format!("{build}\nrunning 60013 tests\n{passing}{run}").into_bytes()
+}
+
+/// A report in JUnit's format with its cases many times over.
+fn junit(name: &str) -> Vec<u8> {
+    let text = String::from_utf8_lossy(&output(name)).into_owned();
+    let begin = text.find("<testcase").expect("a case");
+    let end = text.rfind("</testcase>").expect("a case") + "</testcase>".len();
+    format!("{}{}{}", &text[..begin], text[begin..end].repeat(300), &text[end..]).into_bytes()
+}
+
+/// Each reader with what it reads: name, language, runner, stream, bytes.
+fn runs() -> Vec<(&'static str, &'static str, &'static str, Stream, Vec<u8>)> {
+    vec![
+        ("go", "go", "go test", Stream::Stdout, output("go/go1.26.8-mixed.jsonl").repeat(100)),
+        ("cargo", "rust", "cargo test", Stream::Stdout, cargo()),
+        ("nextest", "rust", "nextest", Stream::Report, junit("rust/nextest-junit.xml")),
+        ("jest", "node", "jest", Stream::Report, output("node/jest-events.jsonl").repeat(1500)),
+        ("vitest", "node", "vitest", Stream::Report, output("node/vitest-events.jsonl").repeat(2000)),
+        ("mocha", "node", "mocha", Stream::Report, output("node/mocha-events.jsonl").repeat(2000)),
+        ("node", "node", "node", Stream::Report, output("node/node-test-events.jsonl").repeat(1500)),
+        ("bun", "node", "bun", Stream::Report, junit("node/bun-junit.xml")),
+        ("pytest", "python", "pytest", Stream::Report, output("python/pytest-events.jsonl").repeat(1000)),
+        (
+            "unittest",
+            "python",
+            "unittest",
+            Stream::Report,
+            output("python/unittest-events.jsonl").repeat(1500),
+        ),
+    ]
+}
+
+fn measure(
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    name: &str,
+    (stream, bytes): (Stream, &[u8]),
+    facts: &MapFacts,
+    reader: &dyn Fn() -> Box<dyn TestReader>,
+) {
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    group.sample_size(10);
+    group.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            let mut reader = reader();
+            bytes.chunks(64 << 10).for_each(|chunk| reader.feed(stream, chunk));
+            black_box(reader.finish(&End::Exited(1), facts))
+        });
+    });
 }
 
 fn readers(criterion: &mut Criterion) {
     let mut facts = MapFacts { root: "/sample".into(), ..MapFacts::default() };
     facts.files.insert("package.json".to_owned(), r#"{"scripts":{"test":"mocha"}}"#.to_owned());
     let mut group = criterion.benchmark_group("readers");
-    for language in ["go", "rust", "node", "python"] {
+    for (name, language, runner, stream, bytes) in runs() {
         let detector = Languages::shipped().get(language).expect("a shipped language");
-        let bytes = long_run(language);
-        let stream = if ["node", "python"].contains(&language) { Stream::Report } else { Stream::Stdout };
         let plan = detector.test_cmd(&facts, &TestAsk::default()).expect("a plan").remove(0);
-        group.throughput(Throughput::Bytes(bytes.len() as u64));
-        group.sample_size(10);
-        group.bench_function(language, |bencher| {
-            bencher.iter(|| {
-                let mut reader = detector.test_reader(&plan, &facts);
-                bytes.chunks(64 << 10).for_each(|chunk| reader.feed(stream, chunk));
-                black_box(reader.finish(&End::Exited(1), &facts))
-            });
-        });
+        let plan = Plan { runner, ..plan };
+        measure(&mut group, name, (stream, &bytes), &facts, &|| detector.test_reader(&plan, &facts));
     }
+    let tap: String = (1..60_000).map(|n| format!("ok {n} - case {n}\n")).collect();
+    let tap = format!("TAP version 13\n{tap}not ok 60000 - last\n1..60000\n").into_bytes();
+    measure(&mut group, "tap", (Stream::Stdout, &tap), &facts, &|| Box::new(UnknownReader::new("make test")));
     group.finish();
 }
 

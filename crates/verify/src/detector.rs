@@ -1,7 +1,8 @@
 //! The one trait a language implements.
 
 use crate::{
-    Captured, Covered, End, Facts, Failure, LintAsk, LintRun, Plan, Progress, Stream, TestAsk, TestRun,
+    Affected, Captured, Covered, End, Facts, Failure, LintAsk, LintRun, Plan, Progress, Stream, TestAsk,
+    TestRun,
 };
 use std::path::Path;
 
@@ -141,6 +142,18 @@ pub trait Detector: Send + Sync {
     fn follow_up(&self, facts: &dyn Facts, plan: &Plan, run: &mut TestRun) -> Option<Plan> {
         let _ = (facts, plan, run);
         None
+    }
+
+    /// The command whose output [`Detector::affected`] wants to see, when there is one.
+    fn affected_query(&self, facts: &dyn Facts) -> Option<Plan> {
+        let _ = facts;
+        None
+    }
+
+    /// What has to be tested after these files changed; paths are relative to the project folder.
+    fn affected(&self, facts: &dyn Facts, changed: &[String], asked: Option<&Captured>) -> Affected {
+        let _ = (facts, changed, asked);
+        Affected::everything(format!("what depends on what is not known for {}", self.language()))
     }
 
     /// What an exit code of a planned command means. Most tools agree on this default.

@@ -4,6 +4,8 @@
 //! output. It starts nothing and opens nothing: [`Facts`] about the project go in, a [`Plan`] comes out;
 //! bytes go in, [`TestRun`]s and [`Finding`]s come out. Readers are total: any bytes, no panic.
 
+mod affected;
+pub mod coverage;
 mod detector;
 mod facts;
 pub mod junit;
@@ -16,6 +18,7 @@ pub mod tap;
 mod text;
 mod unknown;
 
+pub use affected::Affected;
 pub use detector::{
     Answer, Detector, ExitMeaning, NeededBinary, ScriptError, ServerPlan, TestReader, Unsupported,
 };

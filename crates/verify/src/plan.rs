@@ -49,6 +49,8 @@ pub struct TestAsk {
     pub only: Vec<TestId>,
     /// These, as a person named them; empty means all.
     pub names: Vec<String>,
+    /// Only these packages or files, as [`crate::Affected`] names them; empty means all.
+    pub units: Vec<String>,
     /// How long the caller will wait, in seconds; some runners want to know.
     pub timeout_seconds: u64,
 }

@@ -3,7 +3,11 @@
 #![expect(clippy::disallowed_methods, clippy::expect_used, reason = "tests drive real programs and may fail")]
 
 use add_a_language::PERL;
-use std::{path::Path, process::Command};
+use config::{NamedRoot, Settings};
+use sandbox::{Sandbox, direct::Direct};
+use serde_json::Map;
+use std::{path::Path, process::Command, sync::Arc};
+use tools::{Access, Catalog, Host, Progress, Runtime, SessionGuard};
 use verify::{Captured, Detector, End, Languages, LintAsk, MapFacts, Plan, TestAsk, TestRun};
 
 fn project() -> MapFacts {
@@ -89,4 +93,32 @@ fn what_it_lacks_it_refuses() {
     let facts = project();
     let error = PERL.lint_cmd(&facts, &LintAsk::default()).expect_err("a refusal").to_string();
     assert_eq!(error, "run_lint is not supported for perl: no linter is known");
+}
+
+async fn call(session: &SessionGuard, tool: &str) -> String {
+    let cancel = tokio_util::sync::CancellationToken::new();
+    session.call(tool, Map::new(), cancel, Progress::default()).await.all_text()
+}
+
+/// A host that knows the language serves it through every tool, beside the shipped ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_tools_speak_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("a path");
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/project/.");
+    assert!(Command::new("cp").arg("-r").arg(project).arg(&root).status().expect("cp").success());
+    let settings =
+        Settings { workspaces: vec![NamedRoot { name: "default".to_owned(), root }], ..Settings::default() };
+    let variables = std::env::vars_os().collect();
+    let sandbox: Arc<dyn Sandbox> = Arc::new(Direct::new("direct").with_baseline(variables));
+    let runtime = Runtime::new(sandbox);
+    let languages = Languages::shipped().with(&PERL);
+    let host = Host::with_languages(settings, runtime, Catalog::shipped(), languages).expect("a host");
+    let session = host.session("example", Access::Full);
+    let text = call(&session, "run_tests").await;
+    assert!(text.starts_with("perl: 6 passed, 3 failed, "), "{text}");
+    assert!(text.contains("\nFAIL adds wrongly t/calc.t:6\n"), "{text}");
+    let text = call(&session, "last_test_failures").await;
+    assert!(text.starts_with("3 test failure(s) from last run_tests call (perl, "), "{text}");
+    assert_eq!(call(&session, "run_lint").await, "run_lint is not supported for perl: no linter is known");
 }

@@ -3,12 +3,15 @@
 use super::stale;
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
-    verify::{Touched, Wanted, feedback},
+    verify::{Touched, Wanted, feedback, look_before},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 use workspace::{ContainedPath, PatchError, PatchedFile, parse_patch};
+
+/// Files whose state before the patch is looked at, for the feedback.
+const PRELOOKED: usize = 5;
 
 /// Applies a patch.
 pub(crate) struct ApplyPatch;
@@ -56,6 +59,14 @@ impl Tool for ApplyPatch {
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
         let wanted = args.feedback;
+        if wanted.is_none() {
+            let paths: Vec<String> = parse_patch(&args.patch)
+                .map(|plan| plan.paths().map(|path| path.to_string_lossy().into_owned()).collect())
+                .unwrap_or_default();
+            for path in paths.iter().collect::<BTreeSet<_>>().into_iter().take(PRELOOKED) {
+                look_before(call, path).await;
+            }
+        }
         let (mut done, touched) = call.blocking(move |call| apply(call, &args.patch)).await?;
         done.text.push_str(&feedback(call, wanted, touched).await);
         Ok(done)

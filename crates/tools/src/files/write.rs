@@ -3,7 +3,7 @@
 use super::stale;
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
-    verify::{Touched, Wanted, feedback},
+    verify::{Touched, Wanted, feedback, look_before},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,9 @@ impl Tool for Write {
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
         let wanted = args.feedback;
+        if wanted.is_none() {
+            look_before(call, &args.file_path).await;
+        }
         let (mut done, touched) = call.blocking(move |call| write(call, &args)).await?;
         done.text.push_str(&feedback(call, wanted, vec![touched]).await);
         Ok(done)

@@ -29,7 +29,7 @@ impl Stores {
         Self { folder: state_dir.join("snapshots"), open: Mutex::default() }
     }
 
-    fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Snapshots>, ToolError> {
+    pub(crate) fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Snapshots>, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get(workspace.root()) {
             return Ok(Arc::clone(found));

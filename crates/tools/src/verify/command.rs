@@ -67,6 +67,17 @@ pub(super) async fn run(
     limit: Duration,
     take: &mut Take<'_>,
 ) -> Result<Ended, NotStarted> {
+    run_counting(project, plan, limit, take, &AtomicUsize::new(0)).await
+}
+
+/// The same, for whoever wants to know how much of the report was read when it is given up.
+pub(super) async fn run_counting(
+    project: &Project,
+    plan: &Plan,
+    limit: Duration,
+    take: &mut Take<'_>,
+    read: &AtomicUsize,
+) -> Result<Ended, NotStarted> {
     prepare(project, plan).await?;
     let request = StartRequest {
         command: plan.program.clone(),
@@ -84,12 +95,11 @@ pub(super) async fn run(
     let never = CancellationToken::new();
     let shared = Mutex::new(take);
     let mut sink = Feed { take: &shared };
-    let read = AtomicUsize::new(0);
     let Ending { outcome, notes } = tokio::select! {
         ending = pump(process, Some(limit), &never, &mut sink) => ending,
-        never = follow(project, plan, &shared, &read) => match never {},
+        never = follow(project, plan, &shared, read) => match never {},
     };
-    if let Some(report) = report(project, plan, read.into_inner()).await {
+    if let Some(report) = report(project, plan, read.load(Ordering::Relaxed)).await {
         feed(&shared, Stream::Report, &report);
     }
     Ok(Ended { end: end(&outcome), code: outcome.shell_code(), notes })
@@ -233,7 +243,7 @@ fn feed(take: &Shared<'_, '_>, stream: Stream, bytes: &[u8]) {
 }
 
 /// The report from this byte on.
-async fn report(project: &Project, plan: &Plan, from: usize) -> Option<Vec<u8>> {
+pub(super) async fn report(project: &Project, plan: &Plan, from: usize) -> Option<Vec<u8>> {
     let args = vec![plan.report.clone()?, format!("+{}", from.saturating_add(1))];
     let response = shell(project, "cd \"$0\" && tail -c \"$2\" -- \"$1\"", args).await;
     response.outcome.success().then_some(response.stdout)

@@ -4,19 +4,19 @@
 use super::{
     command::{self, NotStarted},
     format,
-    project::Project,
+    project::{Project, nearest},
 };
 use crate::{Call, ToolError, code::lsp::Warm};
-use ::verify::{Detector, Facts as _, Finding, Languages, LintAsk, Scope};
+use ::verify::{Detector, Facts as _, Finding, LintAsk, Plan, Scope};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt::Write as _,
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::time::{Instant, timeout, timeout_at};
-use workspace::{ContainedPath, Kind, Version, unified_diff};
+use workspace::{ContainedPath, Version, unified_diff};
 
 /// Deadlines; what is not there by then is said to be missing, and never comes later.
 const LINT: Duration = Duration::from_secs(30);
@@ -30,7 +30,13 @@ const SHOWN: usize = 50;
 /// Files of one patch that are looked at.
 const FILES: usize = 5;
 /// Files whose findings are remembered.
-const REMEMBERED: usize = 200;
+const REMEMBERED: usize = 2000;
+/// How long a look before an edit may take; it is given up for the whole project when it takes longer.
+const BEFORE: Duration = Duration::from_secs(2);
+/// Files beside a checked one whose state the same check tells.
+const BESIDE: usize = 200;
+/// A source file larger than this is not looked at.
+const LARGEST: u64 = 2 << 20;
 
 /// The argument that turns feedback off: one edit of several often breaks code on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
@@ -46,23 +52,75 @@ pub(crate) struct Touched {
     pub(crate) after: Arc<[u8]>,
 }
 
-/// Findings of file versions this session has seen: what an edit cured is only known against them.
+/// Findings of file versions this session has seen: what an edit introduced and cured is told against them.
 #[derive(Default)]
-pub(crate) struct Baselines(Mutex<HashMap<String, (Version, Vec<Finding>)>>);
+pub(crate) struct Baselines {
+    known: Mutex<HashMap<String, (Version, Vec<Finding>)>>,
+    /// Projects whose checks are too slow, or too broken, to look before an edit.
+    slow: Mutex<HashSet<String>>,
+}
 
 impl Baselines {
+    fn is_slow(&self, project: &str) -> bool {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).contains(project)
+    }
+
+    fn set_slow(&self, project: String) {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).insert(project);
+    }
+
     fn of(&self, key: &str, version: Version) -> Option<Vec<Finding>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(key).filter(|(known, _)| *known == version).map(|(_, findings)| findings.clone())
     }
 
     fn keep(&self, key: String, version: Version, findings: Vec<Finding>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED {
             all.clear();
         }
         all.insert(key, (version, findings));
     }
+}
+
+/// Looks at a file before it is changed, unless its state is known: only so can findings that the change
+/// brings or cures be told from those that were there. Costs nothing for files of no language.
+pub(crate) async fn look_before(call: &Call, file_path: &str) {
+    let Ok(path) = call.workspace.resolve(file_path) else { return };
+    let Some((detector, project)) = at_home(call, &path) else { return };
+    let slow = format!("{}\0{}\0{}", call.workspace.name(), project.folder, detector.language());
+    let key = key(call, &path);
+    let seen = path.clone();
+    let version = call.blocking(move |call| {
+        let read = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&seen));
+        let bytes = call.workspace.read_bytes(&seen, LARGEST).ok();
+        // A file that was not read as it is will not be changed: the change is about to be refused.
+        Ok(bytes.map(|bytes| Version::of(&bytes)).filter(|now| read == Some(*now)))
+    });
+    let Ok(Some(version)) = version.await else { return };
+    let baselines = &call.session.baselines;
+    if baselines.of(&key, version).is_some() || baselines.is_slow(&slow) {
+        return;
+    }
+    let file = project.own(&path.relative().to_string_lossy());
+    // Where a language server speaks first, nothing else may keep an edit waiting for long.
+    let limit = Warm::of(call, &path).map_or(BEFORE, |_| patience(detector.language()));
+    match timeout(limit, findings(call, &project, detector, &file)).await {
+        Ok(Ok(found)) => baselines.keep(key, version, found),
+        _ => baselines.set_slow(slow),
+    }
+}
+
+/// The language of a file and the nearest project of it.
+fn at_home(call: &Call, path: &ContainedPath) -> Option<(&'static dyn Detector, Arc<Project>)> {
+    let known = call.host().languages.all().iter().copied();
+    let detector = known.into_iter().find(|detector| detector.owns(path.relative()))?;
+    let folder = nearest(call, path.relative().parent()?, &[detector])?;
+    Some((detector, Project::open(call, "post-edit", Some(&folder)).ok()?.seen_by(call, detector)))
+}
+
+fn key(call: &Call, path: impl std::fmt::Display) -> String {
+    format!("{}\0{path}", call.workspace.name())
 }
 
 /// The feedback on a change, beginning with a line break; empty when there is nothing to say.
@@ -81,10 +139,8 @@ pub(crate) async fn feedback(call: &Call, wanted: Option<Wanted>, touched: Vec<T
 }
 
 async fn one(call: &Call, touched: &Touched) -> Option<String> {
-    let languages = Languages::shipped();
-    let detector = languages.all().iter().copied().find(|detector| detector.owns(touched.path.relative()))?;
-    let (folder, file) = home(call, detector, &touched.path)?;
-    let project = Project::open(call, "post-edit", Some(&folder)).ok()?.seen_by(call, detector);
+    let (detector, project) = at_home(call, &touched.path)?;
+    let file = project.own(&touched.path.relative().to_string_lossy());
     let checks = Checks::default();
     let news = {
         let mut rest = std::pin::pin!(checks.run(call, &project, detector, touched, &file));
@@ -207,23 +263,6 @@ fn tell(server: &str, errors: &[String], text: &mut String) -> Option<Vec<String
     Some(errors.to_vec())
 }
 
-/// The nearest folder above a file that is a project of its language, and the file's name in it.
-fn home(call: &Call, detector: &dyn Detector, path: &ContainedPath) -> Option<(String, String)> {
-    let relative = path.relative();
-    relative.ancestors().skip(1).find_map(|folder| {
-        let marked = detector.markers().iter().any(|marker| {
-            let place = call.workspace.resolve(folder.join(marker));
-            place.is_ok_and(|place| call.workspace.kind(&place) == Some(Kind::File))
-        });
-        let inside = relative.strip_prefix(folder).ok()?;
-        marked.then(|| (text(folder), text(inside)))
-    })
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
 enum Format {
     Fine,
     Diff(String),
@@ -285,26 +324,62 @@ async fn findings(
         Err(NotStarted::Other(error)) => return Err(error),
     };
     let (facts, file) = (Arc::clone(project), file.to_owned());
-    call.blocking(move |_| {
+    call.blocking(move |call| {
         let run = detector.parse_lint(&plan, &*facts, &captured);
         if let Some(mut why) = run.config_error {
             facts.say(&mut why);
             return Err(ToolError::caller(format!("lint: configuration error: {why}")));
         }
-        let mut found = run.findings;
-        found.retain(|finding| finding.file == file);
-        for finding in &mut found {
-            finding.file = facts.shown(&finding.file);
-            facts.say(&mut finding.message);
+        if run.incomplete.is_none() {
+            keep_beside(call, &facts, detector, &plan, &file, &run.findings);
         }
-        Ok(found)
+        Ok(of_file(&facts, &file, &run.findings))
     })
     .await
 }
 
+fn of_file(project: &Project, file: &str, found: &[Finding]) -> Vec<Finding> {
+    let own = found.iter().filter(|finding| finding.file == file).cloned();
+    own.map(|mut finding| {
+        finding.file = project.shown(&finding.file);
+        project.say(&mut finding.message);
+        finding
+    })
+    .collect()
+}
+
+/// A check of a package tells the state of its other files too: those that would have been checked by the very
+/// same command.
+fn keep_beside(
+    call: &Call,
+    project: &Project,
+    detector: &dyn Detector,
+    plan: &Plan,
+    file: &str,
+    found: &[Finding],
+) {
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for name in project.list(if folder.is_empty() { "." } else { folder }).into_iter().take(BESIDE) {
+        let beside = format!("{folder}/{name}").trim_start_matches('/').to_owned();
+        if beside == file || !detector.owns(Path::new(&beside)) {
+            continue;
+        }
+        let ask = LintAsk { scope: Scope::File(beside.clone()), fix: false };
+        let same = |other: Plan| other.args == plan.args && other.cwd == plan.cwd;
+        if !detector.lint_cmd(project, &ask).is_ok_and(same) {
+            // Then this command is about one file, and none of the others will be the same.
+            return;
+        }
+        let Some(path) = project.resolve(&beside) else { continue };
+        let Ok(bytes) = call.workspace.read_bytes(&path, LARGEST) else { continue };
+        let own = of_file(project, &beside, found);
+        call.session.baselines.keep(key(call, &path), Version::of(&bytes), own);
+    }
+}
+
 /// Tells what the edit introduced and cured, and counts what was there.
 fn lint(call: &Call, touched: &Touched, found: Vec<Finding>, text: &mut String) {
-    let key = format!("{}\0{}", call.workspace.name(), touched.path);
+    let key = key(call, &touched.path);
     let baselines = &call.session.baselines;
     let before = touched.before.as_deref();
     let known = before.and_then(|before| baselines.of(&key, Version::of(before)));

@@ -2,7 +2,7 @@
 
 use super::{
     command::{self, NotStarted},
-    project::Project,
+    project::{Project, nearest},
 };
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
 use ::verify::{Captured, Detector, Plan};
@@ -76,10 +76,9 @@ impl Tool for RunFormat {
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Report>, ToolError> {
         let check = args.check == Some(true);
-        let project = Project::open(call, "run_format", None)?;
-        let (facts, language, path) = (Arc::clone(&project), args.language, args.path.clone());
-        let detectors =
-            call.blocking(move |call| chosen(call, &facts, language.as_deref(), path.as_deref())).await?;
+        let (language, path) = (args.language, args.path.clone());
+        let (project, detectors) =
+            call.blocking(move |call| chosen(call, language.as_deref(), path.as_deref())).await?;
         let (mut text, mut report) = (String::new(), Report::default());
         for detector in detectors {
             let sources = Sources::read(call, &project, detector, args.path.as_deref()).await?;
@@ -98,32 +97,47 @@ impl Tool for RunFormat {
     }
 }
 
-/// A single file chooses its own language; otherwise the usual rules hold.
+/// The project that a path means and the languages to format there: the nearest one above it. A single file
+/// chooses its own language; otherwise the usual rules hold.
 fn chosen(
     call: &Call,
-    project: &Project,
     language: Option<&str>,
     path: Option<&str>,
-) -> Result<Vec<&'static dyn Detector>, ToolError> {
-    if let (None, Some(path)) = (language, path) {
-        let contained = call
-            .workspace
-            .resolve(path)
-            .map_err(|error| ToolError::caller(format!("run_format: {error}")))?;
-        match call.workspace.kind(&contained) {
-            None => return Err(ToolError::caller(format!("run_format: no such file or folder: {path}"))),
-            Some(Kind::File) => {
-                let languages = ::verify::Languages::shipped();
-                let owner =
-                    languages.all().iter().copied().find(|detector| detector.owns(contained.relative()));
-                return owner.map(|detector| vec![detector]).ok_or_else(|| {
-                    ToolError::caller(format!("run_format: {path} is of no language this build ships"))
-                });
-            }
-            Some(_) => {}
-        }
+) -> Result<(Arc<Project>, Vec<&'static dyn Detector>), ToolError> {
+    let language = language.map(str::trim).filter(|name| !name.is_empty());
+    let Some(path) = path else {
+        let project = Project::open(call, "run_format", None)?;
+        let detectors = project.select(language)?;
+        return Ok((project, detectors));
+    };
+    let contained =
+        call.workspace.resolve(path).map_err(|error| ToolError::caller(format!("run_format: {error}")))?;
+    let place = contained.relative();
+    let kind = call.workspace.kind(&contained);
+    if kind.is_none() {
+        return Err(ToolError::caller(format!("run_format: no such file or folder: {path}")));
     }
-    project.select(language)
+    let file = kind == Some(Kind::File);
+    let mut candidates = call.host().languages.all().to_vec();
+    match language {
+        Some(name) if !name.eq_ignore_ascii_case("all") => {
+            candidates.retain(|detector| detector.language().eq_ignore_ascii_case(name));
+        }
+        None if file => {
+            candidates.retain(|detector| detector.owns(place));
+            candidates.truncate(1);
+            if candidates.is_empty() {
+                let why = format!("run_format: {path} is of no language this build ships");
+                return Err(ToolError::caller(why));
+            }
+        }
+        _ => {}
+    }
+    let start = if file { place.parent().unwrap_or(Path::new("")) } else { place };
+    let home = nearest(call, start, &candidates).unwrap_or_default();
+    let project = Project::open(call, "run_format", Some(&home))?;
+    let detectors = if file && language.is_none() { candidates } else { project.select(language)? };
+    Ok((project, detectors))
 }
 
 async fn format_all(
@@ -138,7 +152,7 @@ async fn format_all(
     let project = &project.seen_by(call, detector);
     report.files += sources.0.len();
     let jobs = sources.0.into_iter().map(|(file, old)| async move {
-        let formatted = one(call, project, detector, &file, &old).await;
+        let formatted = one(call, project, detector, &project.own(&file), &old).await;
         (file, old, formatted)
     });
     let mut done: Vec<_> = stream::iter(jobs).buffer_unordered(AT_ONCE).collect().await;

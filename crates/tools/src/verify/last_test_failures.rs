@@ -46,6 +46,7 @@ impl Tool for LastTestFailures {
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Report>, ToolError> {
         let limit = arguments::limit("last_test_failures", args.limit, 50, 500)?;
         let nothing = |text: String| Ok(Facts { text, facts: Report::default() });
+        call.session.verified.settled().await;
         let Some(latest) = call.session.verified.latest(call.workspace.name()) else {
             return nothing("no run_tests call yet in this session".to_owned());
         };
@@ -68,12 +69,11 @@ impl Tool for LastTestFailures {
         }
         let languages = of.iter().map(|tested| tested.language).collect::<Vec<_>>().join(", ");
         let ago = render::ago(latest.when.elapsed());
+        let incomplete: Vec<&str> = of.iter().filter_map(|tested| tested.run.incomplete.as_deref()).collect();
         let failures: Vec<&Failure> = of.iter().flat_map(|tested| &tested.run.failures).collect();
         let problems: usize = of.iter().map(|tested| tested.run.problems.len()).sum();
         if failures.is_empty() && problems == 0 {
             let passed: u32 = of.iter().map(|tested| tested.run.passed).sum();
-            let incomplete: Vec<&str> =
-                of.iter().filter_map(|tested| tested.run.incomplete.as_deref()).collect();
             let but = if incomplete.is_empty() {
                 String::new()
             } else {
@@ -93,6 +93,9 @@ impl Tool for LastTestFailures {
         }
         for line in of.iter().flat_map(|tested| &tested.run.problems).take(50).map(render::problem_line) {
             text.push_str(&format!("\nnot a test: {line}"));
+        }
+        if !incomplete.is_empty() {
+            text.push_str(&format!("\nthe run {}: others may fail too", incomplete.join(", ")));
         }
         let shown = failures.iter().take(limit).map(|failure| (*failure).clone()).collect();
         Ok(Facts { text, facts: Report { total: failures.len(), failures: shown } })

@@ -1,15 +1,29 @@
 //! What the latest test run of a session left for the tools that come after it.
 
+use crate::Call;
 use ::verify::TestRun;
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long what a cancelled run left behind is waited for.
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// The latest runs, by workspace.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<String, Latest>>);
+pub(crate) struct Memory {
+    latest: Mutex<BTreeMap<String, Latest>>,
+    open: Mutex<Vec<Open>>,
+}
+
+/// A run whose books are not closed yet.
+struct Open {
+    cancel: CancellationToken,
+    closed: CancellationToken,
+}
 
 /// One call of run_tests.
 #[derive(Clone)]
@@ -37,7 +51,60 @@ impl Memory {
         self.lock().get(workspace).cloned()
     }
 
+    /// A run begins; its books are closed when the guard is dropped.
+    pub(super) fn begin(&self, cancel: &CancellationToken) -> DropGuard {
+        let closed = CancellationToken::new();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|run| !run.closed.is_cancelled());
+        open.push(Open { cancel: cancel.clone(), closed: closed.clone() });
+        closed.drop_guard()
+    }
+
+    /// Waits until cancelled runs have left behind what they had; those that still run are not waited for.
+    pub(super) async fn settled(&self) {
+        let given_up: Vec<CancellationToken> = {
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.iter().filter(|run| run.cancel.is_cancelled()).map(|run| run.closed.clone()).collect()
+        };
+        let all = async {
+            for closed in &given_up {
+                closed.cancelled().await;
+            }
+        };
+        // What takes longer than this is not worth waiting for.
+        let _ = tokio::time::timeout(SETTLE, all).await;
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Latest>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps what a call of run_tests found, language by language, whether it comes to its end or not.
+#[derive(Clone)]
+pub(super) struct Keeper {
+    call: Call,
+    folder: String,
+    done: Arc<Mutex<Vec<Tested>>>,
+    /// Dropped with the last clone.
+    _open: Arc<DropGuard>,
+}
+
+impl Keeper {
+    pub(super) fn new(call: &Call, folder: &str) -> Self {
+        let open = Arc::new(call.session.verified.begin(&call.cancel));
+        Self { call: call.clone(), folder: folder.to_owned(), done: Arc::default(), _open: open }
+    }
+
+    /// One more language is done, or as done as it will be.
+    pub(super) fn add(&self, language: &'static str, run: TestRun) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Tested { language, run });
+    }
+
+    /// This is the latest run from now on.
+    pub(super) fn keep(&self) {
+        let languages = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latest = Latest { when: Instant::now(), folder: self.folder.clone(), languages };
+        self.call.session.verified.keep(self.call.workspace.name(), latest);
     }
 }

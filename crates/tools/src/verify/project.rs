@@ -1,7 +1,8 @@
 //! A folder of the workspace as a detector sees it.
 
+use super::looked::Variables;
 use crate::{Call, Host, Place, ToolError};
-use ::verify::{Detector, Facts, Languages, Plan};
+use ::verify::{Detector, Facts, Plan};
 use sandbox::Request;
 use std::{
     collections::BTreeMap,
@@ -33,7 +34,7 @@ pub(super) struct Project {
     scratch: PathBuf,
     runtime: tokio::runtime::Handle,
     found: Mutex<BTreeMap<String, Option<PathBuf>>>,
-    environment: Mutex<Option<BTreeMap<String, String>>>,
+    environment: Mutex<Option<Variables>>,
     scratch_made: AtomicBool,
 }
 
@@ -49,7 +50,7 @@ impl Drop for Project {
             request.timeout = LOOK;
             sandbox.spawn(request).await;
         };
-        self.host.background.spawn_on(remove, &self.runtime);
+        self.go_on(remove);
     }
 }
 
@@ -121,7 +122,7 @@ impl Project {
 
     /// The detectors that the `language` argument means.
     pub(super) fn select(&self, language: Option<&str>) -> Result<Vec<&'static dyn Detector>, ToolError> {
-        let languages = Languages::shipped();
+        let languages = &self.host.languages;
         languages.select(self, language).map_err(|error| ToolError::caller(error.to_string()))
     }
 
@@ -139,6 +140,11 @@ impl Project {
     pub(super) fn own(&self, shown: &str) -> String {
         let inside = shown.strip_prefix(&self.folder).unwrap_or(shown);
         inside.trim_start_matches('/').to_owned()
+    }
+
+    /// Work that goes on after the call that began it.
+    pub(super) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.host.background.spawn_on(work, &self.runtime);
     }
 
     /// The scratch folder exists from now on, and goes with the project.
@@ -184,6 +190,17 @@ fn folder(workspace: &Workspace, tool: &str, path: &str) -> Result<String, ToolE
     }
 }
 
+/// The nearest folder, from this one up, that is a project of one of these languages; relative to the workspace.
+pub(super) fn nearest(call: &Call, from: &Path, detectors: &[&'static dyn Detector]) -> Option<String> {
+    from.ancestors().find_map(|folder| {
+        let marked = detectors.iter().flat_map(|detector| detector.markers()).any(|marker| {
+            let place = call.workspace.resolve(folder.join(marker));
+            place.is_ok_and(|place| call.workspace.kind(&place) == Some(Kind::File))
+        });
+        marked.then(|| folder.to_string_lossy().into_owned())
+    })
+}
+
 impl Facts for Project {
     fn root(&self) -> &Path {
         &self.root
@@ -209,7 +226,12 @@ impl Facts for Project {
     fn which(&self, binary: &str) -> Option<PathBuf> {
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(binary).cloned();
         known.unwrap_or_else(|| {
-            let found = self.look_up(binary);
+            let looked = &self.host.looked;
+            let found = looked.program(&self.place, &self.root, binary).or_else(|| {
+                let found = self.look_up(binary)?;
+                looked.found(&self.place, &self.root, binary, found.clone());
+                Some(found)
+            });
             let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             all.insert(binary.to_owned(), found.clone());
             found
@@ -218,6 +240,16 @@ impl Facts for Project {
 
     fn env(&self, name: &str) -> Option<String> {
         let mut environment = self.environment.lock().unwrap_or_else(PoisonError::into_inner);
-        environment.get_or_insert_with(|| self.look_around()).get(name).cloned()
+        let variables = environment.get_or_insert_with(|| {
+            let looked = &self.host.looked;
+            looked.variables(&self.place).unwrap_or_else(|| {
+                let variables = Arc::new(self.look_around());
+                if !variables.is_empty() {
+                    looked.saw(&self.place, Arc::clone(&variables));
+                }
+                variables
+            })
+        });
+        variables.get(name).cloned()
     }
 }

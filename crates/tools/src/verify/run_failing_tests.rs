@@ -9,7 +9,7 @@ use super::{
     tests,
 };
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
-use ::verify::{Languages, TestAsk, TestId};
+use ::verify::{TestAsk, TestId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Instant;
@@ -48,6 +48,7 @@ impl Tool for RunFailingTests {
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Report>, ToolError> {
         let limit = arguments::limit("run_failing_tests", args.limit, 50, 200)?;
         let timeout = arguments::timeout("run_failing_tests", args.timeout, 300, 1800)?;
+        call.session.verified.settled().await;
         let Some(mut latest) = call.session.verified.latest(call.workspace.name()) else {
             return Err(ToolError::with_hint(
                 "no run_tests call yet in this session",
@@ -75,12 +76,12 @@ impl Tool for RunFailingTests {
             let only: Vec<TestId> =
                 tested.run.failures.iter().take(left).map(|failure| failure.id.clone()).collect();
             left -= only.len();
-            let Some(detector) = Languages::shipped().get(tested.language).filter(|_| !only.is_empty())
+            let Some(detector) = call.host().languages.get(tested.language).filter(|_| !only.is_empty())
             else {
                 continue;
             };
-            let ask = TestAsk { only: only.clone(), names: Vec::new(), timeout_seconds: timeout };
-            let mut done = tests::run(call, "run_failing_tests", &project, detector, ask, timeout).await?;
+            let ask = TestAsk { only: only.clone(), timeout_seconds: timeout, ..TestAsk::default() };
+            let mut done = tests::run(call, "run_failing_tests", &project, detector, ask, None).await?;
             if only.len() < all {
                 done.run.notes.push(format!("{} of {all} failing tests were run; raise `limit`", only.len()));
             }

@@ -1,8 +1,9 @@
 //! `run_tests`.
 
 use super::{
+    affected::{Share, Since},
     arguments,
-    memory::{Latest, Tested},
+    memory::Keeper,
     project::Project,
     render,
     tests::{self, Tests},
@@ -11,7 +12,6 @@ use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
 use ::verify::{TestAsk, TestRun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
 
 /// Runs the project's tests.
 pub(crate) struct RunTests;
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// names of tests; default all
     #[serde(default)]
     tests: Option<Vec<String>>,
+    /// snapshot or git revision: run only tests that changes since then may affect
+    #[serde(default)]
+    affected_since: Option<String>,
     /// only say what would run and why
     #[serde(default)]
     explain: Option<bool>,
@@ -86,39 +89,66 @@ impl Tool for RunTests {
         let (facts, language) = (std::sync::Arc::clone(&project), args.language.clone());
         let detectors = call.blocking(move |_| facts.select(language.as_deref())).await?;
         let names = args.tests.unwrap_or_default();
-        let ask = TestAsk { only: Vec::new(), names, timeout_seconds: timeout };
+        let mut ask = TestAsk { names, timeout_seconds: timeout, ..TestAsk::default() };
+        let since = match args.affected_since.as_deref().map(str::trim).filter(|since| !since.is_empty()) {
+            Some(_) if !ask.names.is_empty() => {
+                return Err(ToolError::caller("run_tests: pass either `tests` or `affected_since`"));
+            }
+            Some(since) => Some(Since::ask(call, since).await?),
+            None => None,
+        };
         if args.explain == Some(true) {
             let mut text = String::new();
             for detector in detectors {
+                if let Some(since) = &since {
+                    let share = since.share(call, &project, detector).await?;
+                    text.push_str(&format!("{}: {}\n", detector.language(), share.said()));
+                    let Share::Run { units, .. } = share else { continue };
+                    ask.units = units;
+                }
                 let plans = tests::plan(call, "run_tests", &project, detector, ask.clone()).await?;
                 text.push_str(&format!("{}:\n{}\n", detector.language(), render::explain(&plans)));
             }
             return Ok(Facts { text, facts: Report { languages: Vec::new(), exit: 0 } });
         }
         let several = detectors.len() > 1;
-        let (mut text, mut report, mut kept) =
-            (String::new(), Report { languages: Vec::new(), exit: 0 }, Vec::new());
+        let (mut text, mut report) = (String::new(), Report { languages: Vec::new(), exit: 0 });
+        let keeper = Keeper::new(call, &project.folder);
         for detector in detectors {
             let language = detector.language();
-            let tests = match tests::run(call, "run_tests", &project, detector, ask.clone(), timeout).await {
-                Ok(tests) => tests,
-                // One language that cannot run does not silence the others.
-                Err(error @ ToolError::Caller { .. }) if several => {
-                    text.push_str(&format!("{language}: {error}\n"));
-                    report.exit = if report.exit == 0 { 127 } else { report.exit };
+            let mut said = None;
+            if let Some(since) = &since {
+                let share = since.share(call, &project, detector).await?;
+                let Share::Run { units, .. } = &share else {
+                    // Nothing was run: this is no verdict, and what failed before is still known.
+                    text.push_str(&format!("{language}: {}\n", share.said()));
                     continue;
-                }
-                Err(error) => return Err(error),
-            };
+                };
+                ask.units.clone_from(units);
+                said = Some(share.said());
+            }
+            let mut tests =
+                match tests::run(call, "run_tests", &project, detector, ask.clone(), Some(&keeper)).await {
+                    Ok(tests) => tests,
+                    // One language that cannot run does not silence the others.
+                    Err(error @ ToolError::Caller { .. }) if several => {
+                        text.push_str(&format!("{language}: {error}\n"));
+                        report.exit = if report.exit == 0 { 127 } else { report.exit };
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+            tests.run.notes.extend(said);
             text.push_str(&render::report(language, &tests));
             text.push('\n');
             report.languages.push(LanguageReport::new(language, &tests));
             report.exit = if report.exit == 0 { tests.exit } else { report.exit };
-            kept.push(Tested { language, run: tests.run });
+            keeper.add(language, tests.run);
         }
         text.push_str(&format!("exit: {}", report.exit));
-        let latest = Latest { when: Instant::now(), folder: project.folder.clone(), languages: kept };
-        call.session.verified.keep(call.workspace.name(), latest);
+        if !report.languages.is_empty() {
+            keeper.keep();
+        }
         Ok(Facts { text, facts: report })
     }
 }

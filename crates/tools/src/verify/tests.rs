@@ -2,12 +2,16 @@
 
 use super::{
     command::{self, NotStarted},
+    memory::Keeper,
     project::Project,
 };
 use crate::{Call, ProgressUpdate, ToolError};
 use ::verify::{Detector, End, FailureKind, Plan, Stream, TestAsk, TestReader, TestRun};
 use std::{
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -47,19 +51,21 @@ pub(super) async fn plan(
     .await
 }
 
-/// Runs everything planned.
+/// Runs everything planned. What a run that is given up had found goes to the keeper.
 pub(super) async fn run(
     call: &Call,
     tool: &'static str,
     project: &Arc<Project>,
     detector: &'static dyn Detector,
     ask: TestAsk,
-    timeout: u64,
+    keeper: Option<&Keeper>,
 ) -> Result<Tests, ToolError> {
     let project = &project.seen_by(call, detector);
     let begin = Instant::now();
+    let timeout = ask.timeout_seconds;
     let deadline = begin + Duration::from_secs(timeout);
     let plans = plan(call, tool, project, detector, ask).await?;
+    let runner = Runner { call, tool, project, detector, keeper };
     let mut total = Tests { run: TestRun::default(), exit: 0, took: Duration::ZERO, notes: Vec::new() };
     for (at, first) in plans.into_iter().enumerate() {
         if at > 0 && Instant::now() >= deadline {
@@ -67,28 +73,7 @@ pub(super) async fn run(
             total.exit = 124;
             break;
         }
-        let runner = Runner { call, tool, project, detector };
-        let mut current = first;
-        let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
-        let (mut run, exit) = runner.one(&current, limit, &mut total.notes).await?;
-        loop {
-            let (plan, before) = (current.clone(), run);
-            let facts = Arc::clone(project);
-            let (next, kept) = call
-                .blocking(move |_| {
-                    let mut run = before;
-                    let next = detector.follow_up(&*facts, &plan, &mut run);
-                    Ok((next, run))
-                })
-                .await?;
-            run = kept;
-            let Some(next) = next else { break };
-            let limit = deadline.saturating_duration_since(Instant::now()).max(EXTRA);
-            let (more, _) = runner.one(&next, limit, &mut total.notes).await?;
-            run.merge(more);
-            current = next;
-        }
-        total.run.merge(run);
+        let exit = runner.to_the_end(first, deadline, &mut total).await?;
         total.exit = if total.exit == 0 { exit } else { total.exit };
     }
     if total.run.incomplete.as_deref() == Some("timed out") {
@@ -129,28 +114,70 @@ struct Runner<'a> {
     tool: &'static str,
     project: &'a Arc<Project>,
     detector: &'static dyn Detector,
+    keeper: Option<&'a Keeper>,
 }
 
 impl Runner<'_> {
-    /// Runs one command and reads it.
+    /// Runs one command and every further one that its outcome asks for; gives the first one's exit code.
+    async fn to_the_end(&self, first: Plan, deadline: Instant, total: &mut Tests) -> Result<i32, ToolError> {
+        let mut current = first;
+        let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
+        let (mut run, exit) = self.one(&current, limit, &total.run, &mut total.notes).await?;
+        loop {
+            let (plan, before) = (current.clone(), run);
+            let (facts, detector) = (Arc::clone(self.project), self.detector);
+            let (next, kept) = self
+                .call
+                .blocking(move |_| {
+                    let mut run = before;
+                    let next = detector.follow_up(&*facts, &plan, &mut run);
+                    Ok((next, run))
+                })
+                .await?;
+            run = kept;
+            let Some(next) = next else { break };
+            let limit = deadline.saturating_duration_since(Instant::now()).max(EXTRA);
+            let mut before = total.run.clone();
+            before.merge(run.clone());
+            let (more, _) = self.one(&next, limit, &before, &mut total.notes).await?;
+            run.merge(more);
+            current = next;
+        }
+        total.run.merge(run);
+        Ok(exit)
+    }
+
+    /// Runs one command and reads it. `before` is what earlier ones found, should this one be given up.
     async fn one(
         &self,
         plan: &Plan,
         limit: Duration,
+        before: &TestRun,
         notes: &mut Vec<String>,
     ) -> Result<(TestRun, i32), ToolError> {
-        let mut reader = self.reader(plan).await?;
         let progress = self.call.progress.clone();
         let mut latest = ::verify::Progress::default();
+        let reading = Reading {
+            runner: self,
+            plan,
+            before,
+            reader: Mutex::new(Some(self.reader(plan).await?)),
+            read: AtomicUsize::new(0),
+        };
         let mut take = |stream: Stream, bytes: &[u8]| {
-            reader.feed(stream, bytes);
-            let now = reader.progress();
-            if now != latest {
-                latest = now;
-                progress.report(update(now));
+            if let Some(reader) = reading.lock().as_mut() {
+                reader.feed(stream, bytes);
+                let now = reader.progress();
+                if now != latest {
+                    latest = now;
+                    progress.report(update(now));
+                }
             }
         };
-        let ended = match command::run(self.project, plan, limit, &mut take).await {
+        let done = command::run_counting(self.project, plan, limit, &mut take, &reading.read).await;
+        // From here on it is no longer given up: what there is to read is read.
+        let reader = reading.lock().take();
+        let ended = match done {
             Ok(ended) => ended,
             Err(NotStarted::Missing(binary)) => {
                 return Err(command::missing(self.tool, self.detector, self.project, &binary));
@@ -159,6 +186,7 @@ impl Runner<'_> {
         };
         notes.extend(ended.notes);
         let (facts, end) = (Arc::clone(self.project), ended.end);
+        let Some(reader) = reader else { return Ok((TestRun::default(), ended.code)) };
         let run = self.call.blocking(move |_| Ok(finish(reader, &end, &facts))).await?;
         Ok((run, ended.code))
     }
@@ -166,6 +194,47 @@ impl Runner<'_> {
     async fn reader(&self, plan: &Plan) -> Result<Box<dyn TestReader>, ToolError> {
         let (plan, facts, detector) = (plan.clone(), Arc::clone(self.project), self.detector);
         self.call.blocking(move |_| Ok(detector.test_reader(&plan, &*facts))).await
+    }
+}
+
+/// A command that is being read. Dropped before it came to its end, because the call was cancelled, it closes
+/// the books on what had come until then.
+struct Reading<'a> {
+    runner: &'a Runner<'a>,
+    plan: &'a Plan,
+    before: &'a TestRun,
+    reader: Mutex<Option<Box<dyn TestReader>>>,
+    read: AtomicUsize,
+}
+
+impl Reading<'_> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn TestReader>>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let reader = self.lock().take();
+        let (Some(mut reader), Some(keeper)) = (reader, self.runner.keeper.cloned()) else { return };
+        let (call, project) = (self.runner.call.clone(), Arc::clone(self.runner.project));
+        let (plan, read) = (self.plan.clone(), self.read.load(Ordering::Relaxed));
+        let (mut run, language) = (self.before.clone(), self.runner.detector.language());
+        let facts = Arc::clone(&project);
+        project.go_on(async move {
+            let rest = command::report(&facts, &plan, read).await;
+            let closed = call.blocking(move |_| {
+                reader.feed(Stream::Report, &rest.unwrap_or_default());
+                run.merge(finish(reader, &End::Cancelled, &facts));
+                run.incomplete = Some("was cancelled".to_owned());
+                place(&facts, &mut run);
+                Ok(run)
+            });
+            if let Ok(run) = closed.await {
+                keeper.add(language, run);
+                keeper.keep();
+            }
+        });
     }
 }
 

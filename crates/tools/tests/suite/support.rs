@@ -49,6 +49,9 @@ impl Setup {
             fs::create_dir(root.join(name)).unwrap();
             self.settings.workspaces.push(NamedRoot { name: (*name).to_owned(), root: root.join(name) });
         }
+        if self.settings.state_dir.as_os_str().is_empty() {
+            self.settings.state_dir = root.join(".state");
+        }
         let variables = self.settings.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
         let sandbox = Arc::new(Direct::new("direct").with_baseline(variables));
         Bench { host: Host::with_catalog(self.settings, sandbox, self.catalog).unwrap(), dir }

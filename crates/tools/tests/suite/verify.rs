@@ -18,6 +18,9 @@ pub(crate) fn equipped_with(project: &str, mut setup: Setup) -> Bench {
     setup.settings.environment.retain(|(name, _)| name != "PATH");
     let path = testkit::tools::search_path().to_string_lossy().into_owned();
     setup.settings.environment.push(("PATH".to_owned(), path));
+    let python = testkit::tools::python("python");
+    let environment = python.parent().and_then(Path::parent).unwrap().display().to_string();
+    setup.settings.environment.push(("VIRTUAL_ENV".to_owned(), environment));
     let bench = setup.bench();
     copy(&fixture(project), &bench.root());
     bench
@@ -182,7 +185,7 @@ async fn a_green_run_costs_less_than_120_bytes() {
 async fn rust_names_the_tests_that_take_their_process_down() {
     let bench = on("rust/deadly");
     let (text, _) = tests(&bench.client(), none()).await;
-    assert!(text.starts_with("rust: 6 passed, 5 failed ("), "{text}");
+    assert!(text.starts_with("rust: 7 passed, 5 failed ("), "{text}");
     for name in ["aborts", "z_segfaults", "exits_zero", "overflows"] {
         assert!(text.contains(&format!("\nCRASH {name} tests/")), "{name} in\n{text}");
     }
@@ -222,6 +225,121 @@ async fn time_runs_out_with_what_was_done_and_what_hangs() {
         assert!(text.contains(hanging), "{text}");
         assert!(text.contains("1 passed"), "{text}");
         assert!(text.contains("timed out after"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_leaves_what_it_had_found() {
+    let mut setup = Setup::default();
+    setup.settings.environment.push(("FIXTURE_HANG".to_owned(), "1".to_owned()));
+    let bench = setup.bench();
+    copy(&fixture("go/mixed/hang"), &bench.root().join("hang"));
+    bench.write("go.mod", "module example.com/mixed\n\ngo 1.21\n");
+    let client = bench.client();
+    let (progress, seen) = watched();
+    let cancel = CancellationToken::new();
+    let begun = async {
+        let counted = || seen.lock().unwrap().iter().any(|update| update.message.starts_with("1 tests done"));
+        crate::support::until(async || counted().then_some(())).await;
+        cancel.cancel();
+    };
+    let (reply, ()) = tokio::join!(client.call_with("run_tests", none(), cancel.clone(), progress), begun);
+    assert_eq!(reply.all_text(), "run_tests: cancelled");
+    let last = client.ok("last_test_failures", none()).await;
+    assert!(last.starts_with("last run_tests had no failures (1 tests passed, go, "), "{last}");
+    assert!(last.ends_with("; but it was cancelled"), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_a_change_affects_is_run() {
+    let bench = equipped("go/green");
+    bench.write("go.mod", "module example.com/m\n\ngo 1.21\n");
+    fs::remove_file(bench.root().join("green_test.go")).unwrap();
+    let test = |name: &str| format!("func Test{name}(t *testing.T) {{}}\n");
+    bench.write("a/a.go", "package a\n\nfunc A() {}\n");
+    bench.write("a/a_test.go", format!("package a\n\nimport \"testing\"\n\n{}", test("A")));
+    let uses = "package b\n\nimport (\n\t\"testing\"\n\n\t\"example.com/m/a\"\n)\n\nvar _ = a.A\n\n";
+    bench.write("b/b_test.go", format!("{uses}{}", test("B")));
+    bench.write("c/c_test.go", format!("package c\n\nimport \"testing\"\n\n{}", test("C")));
+    let client = bench.client();
+    client.ok("snapshot_create", json!({"name": "start"})).await;
+    let since = json!({"affected_since": "start"});
+    let text = client.ok("run_tests", since.clone()).await;
+    assert_eq!(text, "go: no tests affected, none run: nothing changed since start\nexit: 0");
+    bench.write("c/c_test.go", format!("package c\n\nimport \"testing\"\n\n{}", test("D")));
+    let (text, _) = tests(&client, since.clone()).await;
+    assert!(text.starts_with("go: 1 passed ("), "{text}");
+    assert!(
+        text.contains("\nnote: only what is affected: 1 of 3 packages, by imports (go list); 1 file changed"),
+        "{text}"
+    );
+    bench.write("a/a.go", "package a\n\n// A is more.\nfunc A() {}\n");
+    let (text, _) = tests(&client, since.clone()).await;
+    assert!(text.starts_with("go: 3 passed ("), "{text}");
+    bench.write("go.mod", "module example.com/m\n\ngo 1.22\n");
+    let (text, _) = tests(&client, since).await;
+    assert!(text.contains("note: everything is run: go.mod changed"), "{text}");
+    let text = client.err("run_tests", json!({"affected_since": "HEAD~1"})).await;
+    assert!(text.contains("\"HEAD~1\" is no snapshot (start) and no git revision"), "{text}");
+
+    let git = "git init -q && git add -A && git -c user.name=t -c user.email=t@example.org commit -qm x";
+    client.ok("Bash", json!({"command": git})).await;
+    bench.write("b/new.go", "package b\n");
+    let (text, _) = tests(&client, json!({"affected_since": "HEAD"})).await;
+    assert!(text.starts_with("go: 1 passed (") && text.contains("1 file changed since HEAD"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packages_that_depend_on_a_changed_one_are_run() {
+    let bench = on("rust/family");
+    bench.write("two/Cargo.toml", fs::read_to_string(bench.root().join("two/Cargo.toml")).unwrap() + "\n");
+    let client = bench.client();
+    client.ok("snapshot_create", json!({"name": "s"})).await;
+    let one = fs::read_to_string(bench.root().join("one/src/lib.rs")).unwrap();
+    bench.write("one/src/lib.rs", one + "\n// more\n");
+    let (text, _) = tests(&client, json!({"affected_since": "s"})).await;
+    assert!(text.contains("note: only what is affected: 1 of 2 packages, by dependencies"), "{text}");
+    assert!(!text.contains("two/"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn test_files_that_reach_a_changed_one_are_run() {
+    for project in ["node/jest", "node/vitest", "node/mocha", "node/node-test", "node/bun", "python/pytest"] {
+        let (language, _) = project.split_once('/').unwrap();
+        let bench = equipped(project);
+        let (source, other, text) = match language {
+            "node" => {
+                let modules = testkit::tools::node_modules();
+                std::os::unix::fs::symlink(modules, bench.root().join("node_modules")).unwrap();
+                let runner = project.trim_start_matches("node/");
+                let import = match runner {
+                    "vitest" => "import { test } from 'vitest';\n",
+                    "node-test" => "import { test } from 'node:test';\n",
+                    "bun" => "import { test } from 'bun:test';\n",
+                    "mocha" => "const test = it;\n",
+                    _ => "",
+                };
+                ("src/calc.js", "test/other.test.js", format!("{import}test('alone', () => {{}});\n"))
+            }
+            _ => {
+                let text = "import unittest\n\n\nclass Alone(unittest.TestCase):\n    def test_alone(self):\n        pass\n";
+                ("calc/__init__.py", "tests/test_alone.py", text.to_owned())
+            }
+        };
+        bench.write(other, text);
+        bench.write(".gitignore", "node_modules\n.venv\n__pycache__\n");
+        let client = bench.client();
+        client.ok("snapshot_create", json!({"name": "s"})).await;
+        bench.write(other, fs::read_to_string(bench.root().join(other)).unwrap() + "\n");
+        let since = json!({"affected_since": "s"});
+        let (text, _) = tests(&client, since.clone()).await;
+        assert!(text.starts_with(&format!("{language}: 1 passed (")), "{project}: {text}");
+        assert!(text.contains("note: only what is affected: 1 test "), "{project}: {text}");
+        client.ok("snapshot_create", json!({"name": "t"})).await;
+        bench.write(source, fs::read_to_string(bench.root().join(source)).unwrap() + "\n");
+        let (text, _) = tests(&client, json!({"affected_since": "t"})).await;
+        assert!(!text.contains("alone") && text.contains(" failed"), "{project}: {text}");
+        assert!(text.contains("1 test "), "{project}: {text}");
     }
 }
 
@@ -368,6 +486,19 @@ async fn formatting_changes_what_it_should() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_formatted_as_the_project_it_is() {
+    let bench = on("go/green");
+    copy(&fixture("rust/lint"), &bench.root().join("native/core"));
+    let client = bench.client();
+    let text = client.ok("run_format", json!({"path": "native/core/src", "check": true})).await;
+    assert!(text.contains("--- a/native/core/src/ugly.rs\n"), "{text}");
+    let text = client.ok("run_format", json!({"path": "native", "language": "go"})).await;
+    assert_eq!(text, "0 files, nothing to change");
+    let text = client.ok("run_format", json!({"path": "native/core/src/ugly.rs"})).await;
+    assert!(text.starts_with("formatted 1 of 1 files:"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn scripts_are_what_the_project_defines() {
     let bench = on("go/green");
     let client = bench.client();
@@ -394,6 +525,42 @@ async fn a_plan_is_explained_without_running_it() {
         "{text}"
     );
     assert!(!bench.root().join("target").exists());
+    for (project, command) in [
+        ("go/mixed", "go test -json -fullpath -count=1 -timeout=297s ./..."),
+        ("node/jest", "npm run test"),
+        ("node/bun", "bun"),
+        ("python/pytest", "-m pytest -p codegen_sandbox_pytest"),
+    ] {
+        let bench = equipped(project);
+        let text = bench.client().ok("run_tests", json!({"explain": true})).await;
+        assert!(text.contains(command) && text.contains("\n  - "), "{project}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hoisted_tools_serve_the_packages_of_a_workspace() {
+    let workspaces = "{\"name\": \"root\", \"private\": true, \"workspaces\": [\"packages/*\"]}";
+    for (manager, lock, text) in [
+        ("npm", "package-lock.json", "{\"lockfileVersion\": 3, \"packages\": {}}"),
+        ("pnpm", "pnpm-lock.yaml", "lockfileVersion: '9.0'\n"),
+        ("bun", "bun.lock", "{\"lockfileVersion\": 1, \"workspaces\": {\"\": {}}, \"packages\": {}}"),
+    ] {
+        let bench = equipped("go/empty");
+        copy(&fixture("node/mocha"), &bench.root().join("packages/app"));
+        bench.write("package.json", workspaces);
+        bench.write("pnpm-workspace.yaml", "packages: ['packages/*']\n");
+        bench.write(lock, text);
+        let modules = bench.root().join("node_modules/.bin");
+        fs::create_dir_all(&modules).unwrap();
+        std::os::unix::fs::symlink(testkit::tools::node_modules().join(".bin/mocha"), modules.join("mocha"))
+            .unwrap();
+        let client = bench.client();
+        let (text, _) = tests(&client, json!({"path": "packages/app"})).await;
+        assert!(text.starts_with("node: 4 passed, 6 failed, 2 skipped ("), "{manager}: {text}");
+        assert!(text.contains(" packages/app/test/calc.test.js:"), "{manager}: {text}");
+        let explained = client.ok("run_tests", json!({"path": "packages/app", "explain": true})).await;
+        assert!(explained.contains(&format!("{manager} because of ../../{lock}")), "{explained}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -433,6 +600,24 @@ async fn nextest_is_used_where_it_is_configured() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nextest_is_not_believed_where_a_test_left_early_or_lists_nothing() {
+    let bench = equipped("rust/deadly");
+    // A report of the project's own does not take ours away.
+    bench.write(".config/nextest.toml", "[profile.default.junit]\npath = \"theirs.xml\"\n");
+    bench.write("tests/abort.rs", "");
+    bench.write("tests/overflow.rs", "fn main() { println!(\"no list\"); std::process::exit(3) }");
+    let manifest = fs::read_to_string(bench.root().join("Cargo.toml")).unwrap();
+    bench.write("Cargo.toml", manifest + "\n[[test]]\nname = \"overflow\"\nharness = false\n");
+    let client = bench.client();
+    let (text, _) = tests(&client, none()).await;
+    assert!(text.starts_with("rust: 4 passed, 2 failed ("), "{text}");
+    assert!(text.contains("\nCRASH exits_zero tests/exits.rs:"), "{text}");
+    assert!(text.contains("\nFAIL tests/overflow.rs\n") && text.contains("exit status: 3"), "{text}");
+    let again = client.ok("run_failing_tests", none()).await;
+    assert!(again.starts_with("rust: 2 failed ("), "{again}");
+}
+
 /// Every tool in every language, on a machine that has none of their programs: whatever cannot be done is said,
 /// and nothing is taken for an empty success.
 #[tokio::test(flavor = "multi_thread")]
@@ -456,14 +641,56 @@ async fn no_tool_is_silent_in_any_language() {
         bench.write(marker, text);
         bench.write(source, "x\n");
         let client = bench.client();
-        for tool in
-            ["run_tests", "run_lint", "run_typecheck", "run_format", "run_script", "run_failing_tests"]
-        {
-            let args = if tool == "run_script" { json!({"name": "nope"}) } else { none() };
+        for tool in [
+            "run_tests",
+            "run_lint",
+            "run_typecheck",
+            "run_format",
+            "run_script",
+            "run_failing_tests",
+            "tests_covering",
+        ] {
+            let args = match tool {
+                "run_script" => json!({"name": "nope"}),
+                "tests_covering" => json!({"file": source}),
+                _ => none(),
+            };
             let reply = client.call(tool, args).await;
             assert!(reply.is_error, "{tool} for {language}: {}", reply.all_text());
             assert!(reply.all_text().len() > 10, "{tool} for {language}: {}", reply.all_text());
         }
         assert_eq!(client.ok("last_test_failures", none()).await, "no run_tests call yet in this session");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tests_are_told_by_the_lines_they_reach() {
+    let bench = equipped("python/pytest");
+    let client = bench.client();
+    let text = client.ok("tests_covering", json!({"file": "calc/__init__.py", "line": 9})).await;
+    assert!(text.starts_with("1 test reach calc/__init__.py:9 (precision: test; recorded "), "{text}");
+    assert!(text.ends_with("\ntests/test_calc.py\n  TestGroup::test_raises_in_calc"), "{text}");
+    let text = client.ok("tests_covering", json!({"file": "calc/__init__.py", "line": 1})).await;
+    assert_eq!(text, "no coverage found for calc/__init__.py:1");
+    let read_only = bench.client_with(tools::Access::ReadOnly);
+    let text = read_only.ok("tests_covering", json!({"file": "calc/__init__.py"})).await;
+    assert_eq!(text, "no coverage data yet — run run_tests first");
+
+    let bench = on("go/mixed");
+    let text = bench.client().ok("tests_covering", json!({"file": "calc/calc.go", "line": 7})).await;
+    assert!(text.starts_with("1 package reach calc/calc.go:7 (precision: package; "), "{text}");
+    assert!(text.ends_with("\n./calc"), "{text}");
+
+    for runner in ["jest", "vitest", "mocha", "node-test", "bun"] {
+        let bench = equipped(&format!("node/{runner}"));
+        let modules = testkit::tools::node_modules();
+        std::os::unix::fs::symlink(modules, bench.root().join("node_modules")).unwrap();
+        let text = bench.client().ok("tests_covering", json!({"file": "src/calc.js", "line": 1})).await;
+        assert!(text.starts_with("1 test file reach src/calc.js:1 (precision: file; "), "{runner}: {text}");
+        assert!(text.ends_with("\ntest/calc.test.js"), "{runner}: {text}");
+    }
+
+    let bench = on("rust/green");
+    let text = bench.client().err("tests_covering", json!({"file": "src/lib.rs"})).await;
+    assert!(text.starts_with("coverage is not supported for rust: it needs cargo-llvm-cov"), "{text}");
 }

@@ -22,9 +22,20 @@ function listen() {
   return heard;
 }
 
+/** Where mocha may be: beside the program that runs, wherever a link to it stands. */
+function places() {
+  const found = [process.argv[1], process.cwd()];
+  try {
+    found.unshift(require('node:fs').realpathSync(process.argv[1]));
+  } catch {
+    // Then it is no file, and the other places have to do.
+  }
+  return found;
+}
+
 module.exports = function Reporter(runner, options) {
   // Mocha is the one that is running, wherever it is installed.
-  const { reporters } = runner.constructor.Mocha ?? require(require.resolve('mocha', { paths: [process.argv[1], process.cwd()] }));
+  const { reporters } = runner.constructor.Mocha ?? require(require.resolve('mocha', { paths: places() }));
   if ((plan.only || plan.names) && runner.suite && !options?.parallel) {
     keep(runner.suite);
     runner.total = runner.suite.total();

@@ -284,3 +284,33 @@ fn a_runner_nobody_knows_is_read_when_it_speaks_tap() {
     let run = project.test();
     assert!(run.unread.is_some() && !run.green() && run.passed == 0, "{}", told(&run));
 }
+
+/// Yarn's newer generation, with a node_modules folder and without one.
+#[test]
+fn yarn_berry_runs_the_script_with_either_linker() {
+    for linker in ["node-modules", "pnp"] {
+        let mut project = Project::copy("node/node-test");
+        project.remove("node_modules");
+        let bin = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(testkit::tools::path("yarn-berry"), bin.path().join("yarn"))
+            .expect("a link");
+        project.find_first(bin.path());
+        let settings = "enableTelemetry: false\nenableNetwork: false\nenableGlobalCache: false\n";
+        project.write(".yarnrc.yml", format!("nodeLinker: {linker}\n{settings}")).write("yarn.lock", "");
+        project.shell("yarn install");
+        project.changed_files();
+        project.shell("mkdir -p .yarn/cache");
+        let before = project.changed_files();
+        let plan = &project.detector().test_cmd(&project, &TestAsk::default()).expect("a plan")[0];
+        assert_eq!(plan.program, "yarn");
+        let run = project.test();
+        assert_eq!((run.passed, run.failed, run.skipped), (4, 6, 2), "{linker}: {}", told(&run));
+        assert_eq!(project.changed_files(), before, "{linker}");
+        let again = project.rerun(failing(&run));
+        assert_eq!((again.passed, again.failed), (0, 6), "{linker}: {}", told(&again));
+        project.write("package.json", r#"{"type": "module", "devDependencies": {"eslint": "9"}}"#);
+        let plan = project.detector().lint_cmd(&project, &verify::LintAsk::default()).expect("a plan");
+        let expected = if linker == "pnp" { "yarn" } else { "eslint" };
+        assert_eq!(plan.program, expected, "{:?}", plan.why);
+    }
+}

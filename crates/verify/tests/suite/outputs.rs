@@ -94,3 +94,24 @@ fn a_report_that_ends_early_is_never_green() {
         }
     }
 }
+
+#[test]
+fn the_lines_that_tests_reach() {
+    let mut facts = sample(("go.mod", "module example.com/mixed\n"));
+    facts.root = "/sample/family".into();
+    let reached = |id: &str, file: &str| {
+        let plan = Plan { memo: serde_json::json!({ "unit": "u" }), ..Plan::default() };
+        let report = Some(output(&format!("coverage/{file}")));
+        let found = language(id).parse_coverage(&plan, &facts, &Captured { report, ..captured(b"", 0) });
+        let one = |covered: &verify::Covered| {
+            format!("{} {:?} {}: {:?}", covered.test.unit, covered.test.path, covered.file, covered.lines)
+        };
+        found.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(reached("go", "go1.26-cover.out"), ["u [] calc/calc.go: [(7, 7)]"]);
+    assert_eq!(reached("rust", "llvm-cov.lcov"), ["u [] one/src/lib.rs: [(9, 11), (14, 15)]"]);
+    assert_eq!(reached("node", "jest.lcov"), ["u [] src/calc.js: [(1, 3)]"]);
+    let python = reached("python", "coverage-py-contexts.json");
+    let wanted = "tests/test_calc.py [\"TestGroup\", \"test_raises_in_calc\"] calc/__init__.py: [(9, 9)]";
+    assert!(python.iter().any(|line| line == wanted), "{python:#?}");
+}

@@ -248,3 +248,48 @@ fn ruff_formats_from_stdin() {
     );
     assert!(project.format("calc/a.py", "def f(:").is_err());
 }
+
+#[test]
+fn a_selection_of_modules_runs_them_and_misses_nothing() {
+    for name in ["python/pytest", "python/unittest"] {
+        let project = Project::copy(name);
+        project.write(
+            "tests/test_alone.py",
+            "import unittest\n\n\nclass Alone(unittest.TestCase):\n    def test_alone(self):\n        pass\n",
+        );
+        project.write("tests/test_empty.py", "");
+        let units = vec!["tests/test_alone.py".to_owned(), "tests/test_empty.py".to_owned()];
+        let run = project.test_with(&verify::TestAsk { units, timeout_seconds: 60, ..Default::default() });
+        assert_eq!((run.passed, run.failed), (1, 0), "{name}: {run:#?}");
+        assert!(run.green(), "{name}: {run:#?}");
+    }
+}
+
+/// Managers that keep the environment elsewhere, or make it: nothing but the standard library is needed.
+#[test]
+fn every_manager_runs_the_tests_in_its_environment() {
+    let bin = testkit::tools::path("poetry");
+    let bin = bin.parent().expect("a folder");
+    let plain = "[project]\nname = \"x\"\nversion = \"1\"\nrequires-python = \">=3.9\"\n";
+    let hatch = "[tool.hatch.envs.default]\nskip-install = true\n";
+    for (manager, lock, text) in [
+        ("poetry", "poetry.lock", format!("{plain}[tool.poetry]\npackage-mode = false\n")),
+        ("pdm", "pdm.lock", format!("{plain}[tool.pdm]\ndistribution = false\n")),
+        ("uv", "uv.lock", plain.to_owned()),
+        ("hatch", "hatch.toml", format!("{plain}{hatch}")),
+    ] {
+        let mut project = Project::copy("python/unittest");
+        project.find_first(bin);
+        project.shell("rm -rf .venv");
+        project.write("pyproject.toml", text);
+        match manager {
+            "uv" => project.shell("uv lock -q --offline"),
+            _ => drop(project.write(lock, "")),
+        }
+        let plan = &project.detector().test_cmd(&project, &verify::TestAsk::default()).expect("a plan")[0];
+        assert_eq!((plan.program.as_str(), plan.runner), (manager, "unittest"), "{:?}", plan.why);
+        let run = project.test();
+        assert!(run.passed > 0 && run.failed > 0, "{manager}: {}", told(&run));
+        assert!(run.unread.is_none() && run.incomplete.is_none(), "{manager}: {}", told(&run));
+    }
+}

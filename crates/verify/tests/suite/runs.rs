@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
-use verify::{Captured, Detector, End, Facts, LintAsk, LintRun, Plan, TestAsk, TestId, TestRun};
+use verify::{Captured, Detector, End, Facts, Languages, LintAsk, LintRun, Plan, TestAsk, TestId, TestRun};
 
 /// A copy of a fixture project with tools next to it.
 pub(crate) struct Project {
@@ -18,13 +18,14 @@ pub(crate) struct Project {
     scratch: PathBuf,
     path: OsString,
     language: &'static str,
+    env: Vec<(&'static str, String)>,
 }
 
 impl Project {
     /// A copy of `fixtures/projects/<name>`.
     pub(crate) fn copy(name: &str) -> Self {
-        let language = if name.starts_with("python") { "python" } else { "node" };
-        let project = Self::empty(language);
+        let language = name.split('/').next().and_then(|id| Languages::shipped().get(id));
+        let project = Self::empty(language.expect("a language").language());
         if name == "python/unittest" {
             project.bare_environment();
         }
@@ -42,13 +43,18 @@ impl Project {
         fs::create_dir_all(&scratch).expect("a folder");
         match language {
             "node" => symlink(testkit::tools::node_modules(), root.join("node_modules")).expect("a link"),
-            _ => {
+            "python" => {
                 let environment = testkit::tools::python("python");
                 let environment = environment.parent().and_then(Path::parent).expect("an environment");
                 symlink(environment, root.join(".venv")).expect("a link");
             }
+            _ => {}
         }
-        Self { _folder: folder, root, scratch, path: search_path(), language }
+        let env = match language {
+            "rust" => vec![("CARGO_TARGET_DIR", root.join("target").to_string_lossy().into_owned())],
+            _ => Vec::new(),
+        };
+        Self { _folder: folder, root, scratch, path: search_path(), language, env }
     }
 
     /// An environment without packages, so without pytest.
@@ -70,6 +76,29 @@ impl Project {
     pub(crate) fn remove(&self, name: &str) -> &Self {
         fs::remove_file(self.root.join(name)).expect("a file");
         self
+    }
+
+    /// A variable for every command.
+    pub(crate) fn set(&mut self, name: &'static str, value: &str) {
+        self.env.push((name, value.to_owned()));
+    }
+
+    /// Programs in this folder are found before all others.
+    pub(crate) fn find_first(&mut self, folder: &Path) -> &mut Self {
+        let paths = std::env::split_paths(&self.path).collect::<Vec<_>>();
+        let all = std::iter::once(folder.to_owned()).chain(paths);
+        self.path = std::env::join_paths(all).expect("a path");
+        self
+    }
+
+    /// Runs a command of the test's own in the project.
+    pub(crate) fn shell(&self, command: &str) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(&self.root).env("PATH", &self.path).env_remove("VIRTUAL_ENV");
+        let output = shell.output().expect("sh");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let cried = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}: {said}{cried}");
     }
 
     pub(crate) fn detector(&self) -> &'static dyn Detector {
@@ -94,9 +123,14 @@ impl Project {
 
     pub(crate) fn test_with(&self, ask: &TestAsk) -> TestRun {
         let mut run: Option<TestRun> = None;
+        let limit = Duration::from_secs(if ask.timeout_seconds == 0 { 120 } else { ask.timeout_seconds });
         for plan in self.detector().test_cmd(self, ask).expect("a plan") {
-            let captured = self.execute(&plan, Duration::from_secs(ask.timeout_seconds));
-            let one = self.detector().read_tests(&plan, self, &captured);
+            let mut plan = plan;
+            let mut one = self.detector().read_tests(&plan, self, &self.execute(&plan, limit));
+            while let Some(next) = self.detector().follow_up(self, &plan, &mut one) {
+                one.merge(self.detector().read_tests(&next, self, &self.execute(&next, limit)));
+                plan = next;
+            }
             match &mut run {
                 Some(run) => run.merge(one),
                 None => run = Some(one),
@@ -138,9 +172,8 @@ impl Project {
         for name in ["NODE_OPTIONS", "PYTHONPATH", "VIRTUAL_ENV"] {
             command.env_remove(name);
         }
-        for (name, value) in &plan.env {
-            command.env(name, value);
-        }
+        command.envs(plan.env.iter().map(|(name, value)| (name, value)));
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(if plan.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let merged = plan.merged.then(|| {
@@ -223,6 +256,9 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
+        if entry.path().ends_with("target") {
+            continue;
+        }
         if entry.path().is_dir() {
             fs::create_dir_all(&target).expect("a folder");
             copy(&entry.path(), &target);

@@ -127,6 +127,9 @@ fn check(detector: &dyn Detector, facts: &MapFacts, captured: &Captured, chunk: 
             let _ = detector.parse_typecheck(&plan, facts, captured);
         }
     }
+    let _ = detector.parse_coverage(&Plan::default(), facts, captured);
+    let changed = ["src/lib.rs", "a/b.py", "x.go"].map(str::to_owned);
+    let _ = detector.affected(facts, &changed, Some(captured));
     if let Ok(plan) = detector.format_cmd(facts, "src/lib.rs", b"x") {
         let _ = detector.parse_format(&plan, captured);
     }

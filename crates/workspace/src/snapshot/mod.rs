@@ -216,6 +216,25 @@ impl Snapshots {
     /// # Errors
     /// There is no such snapshot, or the disk failed.
     pub fn diff(&self, name: &str, path: Option<&Path>, max_lines: usize) -> Result<String, SnapshotError> {
+        let mut out = String::new();
+        for difference in self.differences(name)? {
+            let shown = to_path(&difference.path);
+            if path.is_none_or(|path| shown.starts_with(path)) {
+                self.diff_one(&shown, &difference, max_lines, &mut out)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The files that are other than in the snapshot, made since or gone, by path.
+    ///
+    /// # Errors
+    /// There is no such snapshot, or the disk failed.
+    pub fn changed_since(&self, name: &str) -> Result<Vec<PathBuf>, SnapshotError> {
+        Ok(self.differences(name)?.iter().map(|difference| to_path(&difference.path)).collect())
+    }
+
+    fn differences(&self, name: &str) -> Result<Vec<Difference>, SnapshotError> {
         let target = self.find(name)?;
         let mut state = self.lock();
         let mut writer = self.store.writer();
@@ -223,15 +242,7 @@ impl Snapshots {
         state.seen.write(&self.store, &mut writer)?;
         // What is on disk now must be readable by id to be compared.
         self.store.keep(writer)?;
-        let before = Folder::load(&self.store, &target.tree)?;
-        let mut out = String::new();
-        for difference in before.differences(&state.seen) {
-            let shown = to_path(&difference.path);
-            if path.is_none_or(|path| shown.starts_with(path)) {
-                self.diff_one(&shown, &difference, max_lines, &mut out)?;
-            }
-        }
-        Ok(out)
+        Ok(Folder::load(&self.store, &target.tree)?.differences(&state.seen))
     }
 
     fn diff_one(

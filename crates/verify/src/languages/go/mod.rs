@@ -1,13 +1,14 @@
 //! Go: `go test -json`, golangci-lint, `go vet`, gofmt, gopls.
 
+mod affected;
 mod failure;
 mod lint;
 mod plan;
 mod tests;
 
 use crate::{
-    Answer, Captured, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan, ScriptError,
-    ServerPlan, TestAsk, TestReader, languages::tasks,
+    Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan,
+    ScriptError, ServerPlan, TestAsk, TestId, TestReader, coverage, languages::tasks,
 };
 use std::path::Path;
 
@@ -61,6 +62,14 @@ impl Detector for Go {
         Box::new(tests::Reader::new(plan))
     }
 
+    fn affected_query(&self, _facts: &dyn Facts) -> Option<Plan> {
+        Some(affected::query())
+    }
+
+    fn affected(&self, facts: &dyn Facts, changed: &[String], asked: Option<&Captured>) -> Affected {
+        affected::affected(facts, changed, asked)
+    }
+
     fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
         Ok(plan::lint(facts, ask))
     }
@@ -84,6 +93,17 @@ impl Detector for Go {
             why: vec!["gofmt is Go's own formatter".to_owned()],
             ..Plan::default()
         })
+    }
+
+    fn coverage_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>> {
+        plan::coverage(facts, ask).map_err(|why| self.unsupported("coverage", &why))
+    }
+
+    fn parse_coverage(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Covered> {
+        let module = plan::module(facts).unwrap_or_default();
+        let test =
+            TestId { unit: plan.memo["unit"].as_str().unwrap_or_default().to_owned(), path: Vec::new() };
+        coverage::go_profile(captured.report.as_deref().unwrap_or_default(), &module, &test)
     }
 
     fn scripts(&self, facts: &dyn Facts) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Which commands verify a Go project.
 
 use crate::{Facts, LintAsk, Plan, Scope, TestAsk, TestId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How much earlier than the caller `go test` gives up by itself: its own report of a hanging test names the
 /// test and shows where it hangs.
@@ -25,9 +25,9 @@ pub(super) fn tests(ask: &TestAsk) -> Vec<Plan> {
         plan.why.push("-run with every level anchored selects exactly the named tests".to_owned());
         plan.memo = serde_json::json!({ "names": names });
     }
-    match packages.is_empty() {
+    match packages.is_empty() && ask.units.is_empty() {
         true => plan.args.push("./...".to_owned()),
-        false => plan.args.extend(packages.into_iter().cloned()),
+        false => plan.args.extend(packages.into_iter().chain(&ask.units).cloned()),
     }
     vec![plan]
 }
@@ -97,6 +97,38 @@ pub(super) fn bare(name: &str) -> String {
 fn is_package(name: &str) -> bool {
     name.starts_with("./") || name == "." || name.ends_with("/...")
 }
+
+/// The module's path.
+pub(super) fn module(facts: &dyn Facts) -> Option<String> {
+    let text = facts.read("go.mod")?;
+    let name = text.lines().find_map(|line| line.trim().strip_prefix("module "))?;
+    Some(name.trim().trim_matches('"').to_owned())
+}
+
+/// A run of each package that records which lines of the whole module it reaches.
+pub(super) fn coverage(facts: &dyn Facts, ask: &TestAsk) -> Result<Vec<Plan>, String> {
+    let files = crate::affected::walk(facts, &["vendor", "testdata", "node_modules"], &|name| {
+        name.ends_with("_test.go")
+    });
+    let files = files.ok_or("there are too many files to look at")?;
+    let folders: BTreeSet<&str> = files.iter().map(|file| crate::affected::folder(file)).collect();
+    if folders.is_empty() {
+        return Err("no package has tests".to_owned());
+    }
+    let one = |folder: &str| {
+        let mut plan = base(ask.timeout_seconds);
+        let report = facts.scratch().join(COVER_REPORT);
+        plan.args.extend(["-coverpkg=./...".to_owned(), format!("-coverprofile={}", report.display())]);
+        plan.args.push(format!("./{folder}"));
+        plan.report = Some(COVER_REPORT.to_owned());
+        plan.memo = serde_json::json!({ "unit": format!("./{folder}") });
+        plan.why = vec!["package by package, so that the lines can be told apart".to_owned()];
+        plan
+    };
+    Ok(folders.into_iter().map(one).collect())
+}
+
+const COVER_REPORT: &str = "cover.out";
 
 /// The command that lints.
 pub(super) fn lint(facts: &dyn Facts, ask: &LintAsk) -> Plan {

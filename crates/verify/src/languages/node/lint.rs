@@ -74,6 +74,21 @@ pub(super) fn program(facts: &dyn Facts, name: &str) -> String {
     manifest::bin(facts, name).map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
+/// A plan that starts a tool of the project. Under Yarn's Plug'n'Play there is no `node_modules/.bin`: yarn knows.
+pub(super) fn own(facts: &dyn Facts, name: &str, mut plan: Plan) -> Plan {
+    let pnp = || manifest::ups().any(|above| facts.exists(&format!("{above}.pnp.cjs")));
+    if manifest::bin(facts, name).is_none() && pnp() {
+        let words = ["run", "--binaries-only", name].map(str::to_owned);
+        plan.program = Manager::Yarn.program().to_owned();
+        plan.args.splice(0..0, words);
+        plan.env.extend(Manager::Yarn.env());
+        plan.why.push(format!("{name} through yarn, because of .pnp.cjs"));
+        return plan;
+    }
+    plan.program = program(facts, name);
+    plan
+}
+
 /// The linter used when no script is, and why.
 pub(super) fn linter(facts: &dyn Facts, manifest: &Manifest) -> Option<(&'static str, String)> {
     chosen(
@@ -122,14 +137,14 @@ pub(super) fn lint(facts: &dyn Facts, ask: &LintAsk) -> Plan {
         Scope::File(file) => file,
     };
     args.push(target);
-    Plan {
+    let plan = Plan {
         runner: name,
-        program: program(facts, name),
         args: args.into_iter().map(str::to_owned).collect(),
         env: plain_env(),
         why: vec![why],
         ..Plan::default()
-    }
+    };
+    own(facts, name, plan)
 }
 
 /// The command that checks types, or why there is none.
@@ -154,14 +169,14 @@ pub(super) fn typecheck(facts: &dyn Facts) -> Result<Plan, String> {
     } else {
         (&["--noEmit", "--pretty", "false"], "tsc because of tsconfig.json")
     };
-    Ok(Plan {
+    let plan = Plan {
         runner: "tsc",
-        program: program(facts, "tsc"),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: plain_env(),
         why: vec![why.to_owned()],
         ..Plan::default()
-    })
+    };
+    Ok(own(facts, "tsc", plan))
 }
 
 /// Whether a tsconfig only refers to others: without `-b` nothing would be checked.
@@ -211,15 +226,15 @@ pub(super) fn format(facts: &dyn Facts, file: &str, text: &[u8]) -> Result<Plan,
         "biome" => vec!["format".to_owned(), format!("--stdin-file-path={file}")],
         _ => vec!["--stdin-filepath".to_owned(), file.to_owned()],
     };
-    Ok(Plan {
+    let plan = Plan {
         runner: name,
-        program: program(facts, name),
         args,
         env: plain_env(),
         stdin: Some(text.to_vec()),
         why: vec![why],
         ..Plan::default()
-    })
+    };
+    Ok(own(facts, name, plan))
 }
 
 /// A project's script, run as it is.

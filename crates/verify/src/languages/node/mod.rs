@@ -1,6 +1,8 @@
 //! Node: whatever package.json describes, through npm, pnpm, yarn or bun.
 
+mod affected;
 mod bun;
+mod cover;
 mod findings;
 mod lint;
 mod manifest;
@@ -8,8 +10,8 @@ mod script;
 mod tests;
 
 use crate::{
-    Answer, Captured, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan, ScriptError,
-    ServerPlan, TestAsk, TestReader,
+    Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan,
+    ScriptError, ServerPlan, TestAsk, TestId, TestReader, coverage,
     reporters::{EventsReader, Paths},
 };
 use manifest::Manifest;
@@ -93,6 +95,10 @@ impl Detector for Node {
         }
     }
 
+    fn affected(&self, facts: &dyn Facts, changed: &[String], _asked: Option<&Captured>) -> Affected {
+        affected::affected(facts, changed)
+    }
+
     fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
         Ok(lint::lint(facts, ask))
     }
@@ -107,6 +113,16 @@ impl Detector for Node {
 
     fn format_cmd(&self, facts: &dyn Facts, file: &str, text: &[u8]) -> Answer<Plan> {
         lint::format(facts, file, text).map_err(|why| self.unsupported("run_format", &why))
+    }
+
+    fn coverage_cmd(&self, facts: &dyn Facts, _ask: &TestAsk) -> Answer<Vec<Plan>> {
+        cover::plans(facts).map_err(|why| self.unsupported("coverage", &why))
+    }
+
+    fn parse_coverage(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Covered> {
+        let test =
+            TestId { unit: plan.memo["unit"].as_str().unwrap_or_default().to_owned(), path: Vec::new() };
+        coverage::lcov(captured.report.as_deref().unwrap_or_default(), facts.root(), &test)
     }
 
     fn scripts(&self, facts: &dyn Facts) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! How the tests of a Node project are run and selected.
 
 use super::{
+    lint,
     manifest::{self, Manager, Manifest},
     script::{Chain, Runner},
 };
@@ -36,6 +37,12 @@ const KNOWN: [(&str, Runner, &[&str]); 3] = [
 pub(super) fn plan(facts: &dyn Facts, ask: &TestAsk) -> Result<Plan, String> {
     let manifest = Manifest::read(facts);
     let (manager, why) = manifest.manager(facts);
+    // A selection of files is one of names whose tests need not exist.
+    let mut ask = ask.clone();
+    if ask.names.is_empty() {
+        ask.names.clone_from(&ask.units);
+    }
+    let ask = &ask;
     let mut plan = match manifest.script("test") {
         Some(script) => by_script(facts, ask, &manifest, manager, script),
         None => by_runner(facts, ask, &manifest, manager)?,
@@ -44,6 +51,14 @@ pub(super) fn plan(facts: &dyn Facts, ask: &TestAsk) -> Result<Plan, String> {
     plan.env.extend(manager.env());
     plan.env.push(("NO_COLOR".to_owned(), "1".to_owned()));
     Ok(plan)
+}
+
+/// The runner that a plan drives, when its tests can be selected.
+pub(super) fn runner(facts: &dyn Facts) -> Option<Runner> {
+    let plan = plan(facts, &TestAsk::default()).ok()?;
+    [Runner::Jest, Runner::Vitest, Runner::Mocha, Runner::NodeTest, Runner::Bun]
+        .into_iter()
+        .find(|runner| runner.name() == plan.runner)
 }
 
 fn by_script(facts: &dyn Facts, ask: &TestAsk, manifest: &Manifest, manager: Manager, script: &str) -> Plan {
@@ -97,13 +112,12 @@ fn by_runner(
     let found = configured.or_else(depended);
     if let Some((name, runner, why)) = found {
         let mut plan = prepared(facts, ask, Some(runner));
-        let program = manifest::bin(facts, name);
-        plan.program = program.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned());
         plan.why = vec!["package.json defines no test script".to_owned(), why];
         plan.env.push(node_options(facts, false));
         if runner == Runner::Vitest {
             plan.args.push("run".to_owned());
         }
+        plan = lint::own(facts, name, plan);
         plan.memo = serde_json::to_value(memo(ask)).unwrap_or_default();
         return Ok(plan);
     }
@@ -175,7 +189,7 @@ fn prepared(facts: &dyn Facts, ask: &TestAsk, runner: Option<Runner>) -> Plan {
 fn memo(ask: &TestAsk) -> Memo {
     Memo {
         only: ask.only.clone(),
-        names: ask.names.clone(),
+        names: if ask.units.is_empty() { ask.names.clone() } else { Vec::new() },
         timeout_seconds: ask.timeout_seconds,
         ..Memo::default()
     }

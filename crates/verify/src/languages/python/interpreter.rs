@@ -69,6 +69,11 @@ impl Environment {
         }
     }
 
+    /// Whether a manager keeps it where nobody else looks.
+    pub(super) fn is_kept_elsewhere(&self) -> bool {
+        self.manager.is_some()
+    }
+
     /// Where a tool is: in the environment, or on the PATH.
     pub(super) fn tool(&self, facts: &dyn Facts, name: &str) -> Option<PathBuf> {
         let own = match (&self.inside, &self.folder) {
@@ -162,7 +167,7 @@ fn manager(facts: &dyn Facts) -> Option<((&'static str, &'static [&'static str])
     let candidates: [(&'static str, &'static [&'static str], bool, &'static str); 4] = [
         ("poetry", &["run"], facts.exists("poetry.lock"), "poetry.lock"),
         ("pdm", &["run"], facts.exists("pdm.lock"), "pdm.lock"),
-        ("uv", &["run", "--no-sync"], facts.exists("uv.lock"), "uv.lock"),
+        ("uv", &["run", "--frozen"], facts.exists("uv.lock"), "uv.lock"),
         ("hatch", &["run"], pyproject.contains("[tool.hatch.envs"), "[tool.hatch.envs] in pyproject.toml"),
     ];
     candidates

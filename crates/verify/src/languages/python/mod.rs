@@ -1,13 +1,14 @@
 //! Python: whatever pyproject.toml or setup.py describes, in the project's own environment.
 
+mod affected;
 mod findings;
 mod interpreter;
 mod project;
 
 use super::tasks;
 use crate::{
-    Answer, Captured, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan, Scope, ScriptError,
-    ServerPlan, TestAsk, TestReader,
+    Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan,
+    Scope, ScriptError, ServerPlan, TestAsk, TestId, TestReader,
     reporters::{EventsReader, Memo, Paths, REPORT, ReporterPlan},
 };
 use interpreter::Environment;
@@ -66,6 +67,7 @@ impl Detector for Python {
     fn test_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>> {
         let environment = Environment::of(facts);
         let project = Project::read(facts);
+        let ask = &by_units(ask);
         Ok(vec![if project.uses_unittest(facts, &environment) {
             unittest(facts, ask, &environment)
         } else {
@@ -83,6 +85,10 @@ impl Detector for Python {
             (_, 1) => ExitMeaning::Findings,
             _ => ExitMeaning::Broken,
         }
+    }
+
+    fn affected(&self, facts: &dyn Facts, changed: &[String], _asked: Option<&Captured>) -> Affected {
+        affected::affected(facts, changed)
     }
 
     fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
@@ -129,6 +135,16 @@ impl Detector for Python {
         let environment = Environment::of(facts);
         let args = ["format", "--stdin-filename", file, "-"].iter().map(|arg| (*arg).to_owned()).collect();
         Ok(Plan { stdin: Some(text.to_vec()), ..environment.plan(facts, "ruff", args) })
+    }
+
+    fn coverage_cmd(&self, facts: &dyn Facts, ask: &TestAsk) -> Answer<Vec<Plan>> {
+        coverage(facts, ask).map_err(|why| self.unsupported("coverage", &why))
+    }
+
+    fn parse_coverage(&self, _plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Covered> {
+        let whole = TestId { unit: ".".to_owned(), path: Vec::new() };
+        let report = captured.report.as_deref().unwrap_or_default();
+        crate::coverage::coverage_json(report, facts.root(), &whole)
     }
 
     fn scripts(&self, facts: &dyn Facts) -> Vec<String> {
@@ -220,6 +236,15 @@ fn plain_env() -> Vec<(String, String)> {
     vec![("NO_COLOR".to_owned(), "1".to_owned())]
 }
 
+/// A selection of modules is one of names whose tests need not exist.
+fn by_units(ask: &TestAsk) -> TestAsk {
+    let mut ask = ask.clone();
+    if ask.names.is_empty() {
+        ask.names.clone_from(&ask.units);
+    }
+    ask
+}
+
 fn told(facts: &dyn Facts, ask: &TestAsk) -> ReporterPlan {
     ReporterPlan {
         root: facts.root().to_string_lossy().into_owned(),
@@ -233,7 +258,7 @@ fn told(facts: &dyn Facts, ask: &TestAsk) -> ReporterPlan {
 fn memo(ask: &TestAsk, separator: &str) -> Memo {
     Memo {
         only: ask.only.clone(),
-        names: ask.names.clone(),
+        names: if ask.units.is_empty() { ask.names.clone() } else { Vec::new() },
         timeout_seconds: ask.timeout_seconds,
         separator: separator.to_owned(),
         ..Memo::default()
@@ -292,4 +317,33 @@ fn module_name(facts: &dyn Facts, name: &str) -> String {
         Some(stem) if facts.exists(name) => stem.replace('/', "."),
         _ => name.to_owned(),
     }
+}
+
+const COVER_REPORT: &str = "coverage.json";
+
+/// A run that records which test reaches which line, and the report about it.
+fn coverage(facts: &dyn Facts, ask: &TestAsk) -> Result<Vec<Plan>, String> {
+    let environment = Environment::of(facts);
+    if Project::read(facts).uses_unittest(facts, &environment) {
+        return Err("unittest does not say which test reaches a line; pytest with pytest-cov does".to_owned());
+    }
+    if environment.has_package(facts, "pytest_cov") == Some(false) {
+        return Err("it needs pytest-cov: pip install pytest-cov".to_owned());
+    }
+    let data = facts.scratch().join("coverage.data").to_string_lossy().into_owned();
+    let mut record = pytest(facts, ask, &environment);
+    record.args.extend(["--cov=.", "--cov-context=test", "--cov-report="].map(str::to_owned));
+    record.env.push(("COVERAGE_FILE".to_owned(), data.clone()));
+    record.env.push(("COVERAGE_CORE".to_owned(), "ctrace".to_owned()));
+    record.why.push("pytest-cov records the test in which a line is reached".to_owned());
+    let report = facts.scratch().join(COVER_REPORT).to_string_lossy().into_owned();
+    let args = ["-m", "coverage", "json", "--show-contexts", "-o", &report];
+    let args = args.into_iter().map(str::to_owned).collect();
+    let mut env = plain_env();
+    env.push(("COVERAGE_FILE".to_owned(), data));
+    let mut told =
+        environment.python_plan(facts, "coverage", args, env, ReporterPlan::default(), memo(ask, "::"));
+    told.inject.clear();
+    told.report = Some(COVER_REPORT.to_owned());
+    Ok(vec![record, told])
 }

@@ -103,6 +103,8 @@ impl Project {
         }
         match environment.has_package(facts, "pytest") {
             Some(there) => !there,
+            // A manager keeps it elsewhere: what is on the PATH says nothing about it.
+            None if environment.is_kept_elsewhere() => true,
             None => environment.tool(facts, "pytest").is_none(),
         }
     }

@@ -66,6 +66,8 @@ pub(super) struct Reader {
     wanted: Vec<(String, bool)>,
     exact: bool,
     crashed_only: Vec<String>,
+    /// Tests run one at a time, to name a culprit: a test that began and did not end is it.
+    serial: bool,
     list: Option<Listing>,
 }
 
@@ -101,6 +103,7 @@ impl Reader {
             wanted: wanted.into_iter().map(|name| (name, false)).collect(),
             exact,
             crashed_only: strings("crashed_only"),
+            serial: plan.memo["round"].as_u64().unwrap_or(0) > 0,
             list,
         }
     }
@@ -311,13 +314,14 @@ impl Reader {
         if cut || target.summary.is_some() {
             return;
         }
-        let culprit = target.open.clone().or_else(|| target.overflowed.clone());
+        // While tests run side by side, an open line may be the result of another one, cut off by the end.
+        let certain = target.open.clone().filter(|_| self.serial || target.announced == 1);
+        let culprit = certain.clone().or_else(|| target.overflowed.clone()).or_else(|| target.open.clone());
         let how = target.cause.clone().unwrap_or_else(|| "exit status: 0".to_owned());
         let mut culprits = self.culprits.clone();
         let mut failure = match &culprit {
             Some(name) => {
-                // A thread's name is a guess; a test that began and did not end is certain.
-                culprits.extend(target.open.clone());
+                culprits.extend(certain);
                 let mut failure = failure::bare(id(&unit, name), name);
                 failure.message = format!("took the test process down ({how})");
                 (failure.file, failure.line) = failure::locate(facts, &file, name);

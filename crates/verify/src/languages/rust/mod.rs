@@ -1,5 +1,6 @@
 //! Rust: cargo test and nextest, clippy, cargo check, rustfmt, rust-analyzer.
 
+mod affected;
 mod cargo;
 mod diagnostics;
 mod doctest;
@@ -10,8 +11,8 @@ mod plan;
 mod target;
 
 use crate::{
-    Answer, Captured, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan, ScriptError,
-    ServerPlan, TestAsk, TestReader, TestRun, languages::tasks,
+    Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan,
+    ScriptError, ServerPlan, TestAsk, TestId, TestReader, TestRun, coverage, languages::tasks,
 };
 use std::path::Path;
 
@@ -71,6 +72,14 @@ impl Detector for Rust {
         plan::follow_up(plan, run)
     }
 
+    fn affected_query(&self, _facts: &dyn Facts) -> Option<Plan> {
+        Some(affected::query())
+    }
+
+    fn affected(&self, facts: &dyn Facts, changed: &[String], asked: Option<&Captured>) -> Affected {
+        affected::affected(facts, changed, asked)
+    }
+
     fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
         Ok(plan::check(facts, ask, "clippy"))
     }
@@ -85,6 +94,16 @@ impl Detector for Rust {
 
     fn format_cmd(&self, facts: &dyn Facts, file: &str, text: &[u8]) -> Answer<Plan> {
         Ok(plan::format(facts, file, text))
+    }
+
+    fn coverage_cmd(&self, facts: &dyn Facts, _ask: &TestAsk) -> Answer<Vec<Plan>> {
+        plan::coverage(facts).map_err(|why| self.unsupported("coverage", &why))
+    }
+
+    fn parse_coverage(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> Vec<Covered> {
+        let test =
+            TestId { unit: plan.memo["unit"].as_str().unwrap_or_default().to_owned(), path: Vec::new() };
+        coverage::lcov(captured.report.as_deref().unwrap_or_default(), facts.root(), &test)
     }
 
     fn scripts(&self, facts: &dyn Facts) -> Vec<String> {

@@ -130,6 +130,7 @@ impl TestReader for Reader {
         if report.complete {
             for case in &report.cases {
                 match case.end {
+                    CaseEnd::Passed if ended_early(case) => run.failures.push(early(case, facts)),
                     CaseEnd::Passed => run.passed += 1,
                     CaseEnd::Skipped => run.skipped += 1,
                     CaseEnd::Failed | CaseEnd::Error => run.failures.push(read(case, facts)),
@@ -182,6 +183,21 @@ impl Reader {
             )),
         }
     }
+}
+
+/// Whether a test that nextest takes for passed by its exit code never came to its end: the harness began,
+/// and did not close.
+fn ended_early(case: &Case) -> bool {
+    let began = case.stdout.lines().any(|line| line == "running 1 test");
+    let last = case.stdout.lines().rfind(|line| !line.trim().is_empty());
+    began && !last.is_some_and(|line| line.starts_with("test result: ok. "))
+}
+
+fn early(case: &Case, facts: &dyn Facts) -> Failure {
+    let mut failure = read(case, facts);
+    failure.kind = FailureKind::Crashed;
+    failure.message = "ended the test process before it was done (exit status: 0)".to_owned();
+    failure
 }
 
 /// One failed case.

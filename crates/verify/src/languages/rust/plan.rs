@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 /// How often a test process that keeps dying is started again to name the next culprit.
 const ROUNDS: u64 = 8;
 
+const NEXTEST_PROFILE: &str = "codegen-sandbox";
 const NEXTEST_CONFIG: &str = "nextest-tool.toml";
 const NEXTEST_REPORT: &str = "nextest-junit.xml";
 
@@ -24,7 +25,7 @@ pub(super) fn tests(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
     if !ask.only.is_empty() {
         return by_unit(&ask.only).into_iter().map(|(unit, ids)| exact(&whole, unit, &ids)).collect();
     }
-    members(facts, &mut whole);
+    packages(facts, ask, &mut whole);
     if !ask.names.is_empty() {
         whole.args.push("--".to_owned());
         whole.args.extend(ask.names.iter().cloned());
@@ -47,10 +48,18 @@ fn cargo_test() -> Plan {
     }
 }
 
-fn quiet() -> Vec<(String, String)> {
+pub(super) fn quiet() -> Vec<(String, String)> {
     [("CARGO_TERM_COLOR", "never"), ("NO_COLOR", "1"), ("RUST_BACKTRACE", "0")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec()
+}
+
+/// The packages that are wanted: those named, or what the workspace means by all.
+fn packages(facts: &dyn Facts, ask: &TestAsk, plan: &mut Plan) {
+    if ask.units.is_empty() {
+        return members(facts, plan);
+    }
+    plan.args.extend(ask.units.iter().flat_map(|package| ["-p".to_owned(), package.clone()]));
 }
 
 fn members(facts: &dyn Facts, plan: &mut Plan) {
@@ -116,21 +125,37 @@ fn doctest_word(item: &str) -> &str {
 }
 
 fn nextest(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
+    // The tests of cargo's own units: doctests, and targets with a harness that nextest cannot talk to.
+    let (cargos, own): (Vec<&TestId>, Vec<&TestId>) =
+        ask.only.iter().partition(|id| id.unit.starts_with('-'));
+    if ask.only.is_empty() {
+        let strange = manifest::own_harness(facts);
+        let mut plans = vec![nextest_run(facts, ask, &strange, &own)];
+        plans.extend(beside_nextest(facts, ask, &strange));
+        return plans;
+    }
+    let mut plans = Vec::new();
+    if !own.is_empty() {
+        plans.push(nextest_run(facts, ask, &[], &own));
+    }
+    let ids: Vec<TestId> = cargos.into_iter().cloned().collect();
+    plans.extend(by_unit(&ids).into_iter().map(|(unit, ids)| exact(&cargo_test(), unit, &ids)));
+    plans
+}
+
+fn nextest_run(facts: &dyn Facts, ask: &TestAsk, strange: &[(String, String)], own: &[&TestId]) -> Plan {
     let report = facts.scratch().join(NEXTEST_REPORT);
+    // A profile of our own inherits the project's default one and wins where that writes a report elsewhere.
     let config = format!(
-        "[profile.default.junit]\npath = {:?}\nstore-success-output = false\nstore-failure-output = true\n",
+        "[profile.{NEXTEST_PROFILE}.junit]\npath = {:?}\nstore-success-output = true\nstore-failure-output = true\n",
         report.display().to_string()
     );
     let mut plan = Plan {
         runner: "nextest",
         program: "cargo".to_owned(),
-        args: vec![
-            "nextest".to_owned(),
-            "run".to_owned(),
-            "--no-fail-fast".to_owned(),
-            "--tool-config-file".to_owned(),
-            format!("codegen-sandbox:{}", facts.scratch().join(NEXTEST_CONFIG).display()),
-        ],
+        args: ["nextest", "run", "--no-fail-fast", "--profile", NEXTEST_PROFILE, "--tool-config-file"]
+            .map(str::to_owned)
+            .to_vec(),
         needs: vec!["cargo-nextest".to_owned()],
         env: quiet(),
         inject: vec![Injected { name: NEXTEST_CONFIG.to_owned(), content: config.into() }],
@@ -138,32 +163,51 @@ fn nextest(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
         why: vec![".config/nextest.toml: the project uses nextest".to_owned()],
         ..Plan::default()
     };
-    let (doc, own): (Vec<&TestId>, Vec<&TestId>) = ask.only.iter().partition(|id| id.unit.ends_with("--doc"));
+    plan.args.push(format!("codegen-sandbox:{}", facts.scratch().join(NEXTEST_CONFIG).display()));
+    packages(facts, ask, &mut plan);
+    if !own.is_empty() {
+        let each = |id: &&TestId| format!("(binary_id({}) & test(={}))", id.unit, id.path.join("::"));
+        plan.args.extend(["-E".to_owned(), own.iter().map(each).collect::<Vec<_>>().join(" | ")]);
+        plan.memo = serde_json::json!({ "only": own });
+    } else if !strange.is_empty() {
+        let each = |(package, target): &(String, String)| format!("not binary_id(={package}::{target})");
+        plan.args.extend(["-E".to_owned(), strange.iter().map(each).collect::<Vec<_>>().join(" and ")]);
+        plan.why
+            .push("targets with a harness of their own are left out: nextest cannot list them".to_owned());
+    }
+    plan.args.extend(ask.names.iter().cloned());
+    plan
+}
+
+/// What nextest does not run: doctests, and targets with a harness of their own.
+fn beside_nextest(facts: &dyn Facts, ask: &TestAsk, strange: &[(String, String)]) -> Vec<Plan> {
     let mut plans = Vec::new();
-    if ask.only.is_empty() || !own.is_empty() {
-        members(facts, &mut plan);
-        if !own.is_empty() {
-            let each = |id: &&TestId| format!("(binary_id({}) & test(={}))", id.unit, id.path.join("::"));
-            plan.args.extend(["-E".to_owned(), own.iter().map(each).collect::<Vec<_>>().join(" | ")]);
-            plan.memo = serde_json::json!({ "only": own });
+    // Such a target has no names to select by.
+    let strange: Vec<&(String, String)> =
+        strange.iter().filter(|(package, _)| ask.units.is_empty() || ask.units.contains(package)).collect();
+    if !strange.is_empty() && ask.names.is_empty() {
+        let mut plan = cargo_test();
+        for (package, target) in strange {
+            plan.args.extend(["-p", package, "--test", target].map(str::to_owned));
         }
-        plan.args.extend(ask.names.iter().cloned());
+        plan.why.push("a harness of its own is run by cargo test: nextest cannot list its tests".to_owned());
         plans.push(plan);
     }
-    let doctests = cargo_test();
-    if ask.only.is_empty() && manifest::has_library(facts) {
-        let mut doctests = doctests;
+    // cargo refuses to look for examples in a package without a library.
+    let mut ask = ask.clone();
+    let named = !ask.units.is_empty();
+    ask.units.retain(|package| manifest::has_library_of(facts, package));
+    if manifest::has_library(facts) && !(named && ask.units.is_empty()) {
+        let ask = &ask;
+        let mut doctests = cargo_test();
         doctests.args.push("--doc".to_owned());
-        members(facts, &mut doctests);
+        packages(facts, ask, &mut doctests);
         doctests.why.push("nextest does not run doctests".to_owned());
         if !ask.names.is_empty() {
             doctests.args.push("--".to_owned());
             doctests.args.extend(ask.names.iter().cloned());
         }
         plans.push(doctests);
-    } else {
-        let ids: Vec<TestId> = doc.into_iter().cloned().collect();
-        plans.extend(by_unit(&ids).into_iter().map(|(unit, ids)| exact(&doctests, unit, &ids)));
     }
     plans
 }
@@ -218,6 +262,31 @@ pub(super) fn follow_up(plan: &Plan, run: &mut TestRun) -> Option<Plan> {
     });
     Some(next)
 }
+
+/// A run of each package that records which lines it reaches.
+pub(super) fn coverage(facts: &dyn Facts) -> Result<Vec<Plan>, String> {
+    if facts.which("cargo-llvm-cov").is_none() {
+        let get = "cargo install cargo-llvm-cov and rustup component add llvm-tools";
+        return Err(format!("it needs cargo-llvm-cov: {get}"));
+    }
+    let one = |package: manifest::Package| Plan {
+        runner: "cargo llvm-cov",
+        program: "cargo".to_owned(),
+        args: ["llvm-cov", "test", "-p", &package.name, "--ignore-run-fail", "--lcov", "--output-path"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain([facts.scratch().join(COVER_REPORT).display().to_string()])
+            .collect(),
+        env: quiet(),
+        report: Some(COVER_REPORT.to_owned()),
+        memo: serde_json::json!({ "unit": format!("-p {}", package.name) }),
+        why: vec!["package by package, so that the lines can be told apart".to_owned()],
+        ..Plan::default()
+    };
+    Ok(manifest::packages(facts).into_iter().map(one).collect())
+}
+
+const COVER_REPORT: &str = "cover.lcov";
 
 /// The command that lints or checks types.
 pub(super) fn check(facts: &dyn Facts, ask: &LintAsk, tool: &'static str) -> Plan {

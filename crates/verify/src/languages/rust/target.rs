@@ -42,6 +42,8 @@ pub(super) struct Target {
     pub(super) kind: Kind,
     /// Whether it announced its tests as libtest does.
     pub(super) harness: bool,
+    /// How many it announced.
+    pub(super) announced: u32,
     /// cargo said it failed.
     pub(super) failed: bool,
     /// How the process ended, when that is unusual.
@@ -72,6 +74,7 @@ impl Target {
             source,
             kind,
             harness: false,
+            announced: 0,
             failed: false,
             cause: None,
             summary: None,
@@ -254,8 +257,9 @@ impl Target {
     fn result(&mut self, text: &str) -> bool {
         if let Some(rest) = text.strip_prefix("running ") {
             let number = rest.strip_suffix(" tests").or_else(|| rest.strip_suffix(" test"));
-            if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+            if let Some(number) = number.and_then(|number| number.parse().ok()) {
                 self.harness = true;
+                self.announced = number;
                 return true;
             }
         }
