@@ -1,8 +1,8 @@
 //! The flags of every command that opens workspaces.
 
 use crate::{
-    ConfigError, FileError, Limits, NamedRoot, RuntimeConfig, Secret, ServeFlags, Settings, ToolFilter,
-    is_secret_name, listen, read_secrets, units,
+    ConfigError, FileError, Fixed, Limits, NamedRoot, RuntimeConfig, Secret, ServeFlags, Settings,
+    ToolFilter, is_secret_name, listen, read_secrets, units,
 };
 use std::{
     collections::BTreeSet,
@@ -94,7 +94,14 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
     let runtime = flags.config.as_deref().map(|path| RuntimeConfig::load(path, &variable)).transpose()?;
     let file = runtime.clone().unwrap_or_default();
     let limits = file.limits;
+    let fixed = Fixed {
+        tools: !flags.tools.is_empty(),
+        calls: flags.max_calls.is_some(),
+        grace: flags.grace.is_some(),
+        ..Fixed::default()
+    };
     Ok(Settings {
+        fixed,
         runtime,
         denylist: file.denylist,
         patterns: file.patterns,
@@ -118,14 +125,26 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
     })
 }
 
-/// The RuntimeConfig file of these settings as it is now.
+/// These settings with their RuntimeConfig file as it is now; `None` when they have none.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn read_again(settings: &Settings) -> Result<Option<RuntimeConfig>, FileError> {
+pub fn read_again(settings: &Settings) -> Result<Option<Settings>, FileError> {
     let find = |name: &str| settings.environment.iter().find(|(key, _)| key == name);
     let variable = |name: &str| find(name).map(|(_, value)| value.clone());
-    settings.runtime.as_ref().map(|config| RuntimeConfig::load(&config.path, &variable)).transpose()
+    let Some(config) = &settings.runtime else { return Ok(None) };
+    Ok(Some(settings.with_file(RuntimeConfig::load(&config.path, &variable)?)))
+}
+
+impl Settings {
+    /// The same settings with what `serve` was told.
+    #[must_use]
+    pub fn serving(mut self, flags: &ServeFlags) -> Self {
+        self.fixed.sessions = flags.max_sessions.is_some();
+        self.fixed.idle_session = flags.session_idle.is_some();
+        self.limits = self.limits.with(flags);
+        self
+    }
 }
 
 impl Limits {

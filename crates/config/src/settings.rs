@@ -89,6 +89,21 @@ impl Default for Limits {
     }
 }
 
+/// What a flag decided: a file that is read again does not change it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fixed {
+    /// Which tools are registered.
+    pub tools: bool,
+    /// [`Limits::concurrent_calls`].
+    pub calls: bool,
+    /// [`Limits::grace`].
+    pub grace: bool,
+    /// [`Limits::sessions`].
+    pub sessions: bool,
+    /// [`Limits::idle_session`].
+    pub idle_session: bool,
+}
+
 /// Everything that was decided at the start.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -102,6 +117,8 @@ pub struct Settings {
     pub denylist: Option<Vec<String>>,
     /// Bounds.
     pub limits: Limits,
+    /// What flags decided.
+    pub fixed: Fixed,
     /// What a write promises.
     pub durability: Durability,
     /// Values that must never leave, from the environment. They win over files of the same name.
@@ -120,4 +137,28 @@ pub struct Settings {
     pub environment: Vec<(String, String)>,
     /// Fixture tools for the protocol's conformance suite; off in every normal start.
     pub conformance: bool,
+}
+
+impl Settings {
+    /// The same start with another content of the file: what can change while sessions go on is the file's,
+    /// unless a flag decided it.
+    #[must_use]
+    pub fn with_file(&self, file: RuntimeConfig) -> Self {
+        let (fixed, was, now) = (self.fixed, &self.limits, &file.limits);
+        let limits = Limits {
+            concurrent_calls: if fixed.calls { was.concurrent_calls } else { now.concurrent_calls },
+            grace: if fixed.grace { was.grace } else { now.grace },
+            sessions: if fixed.sessions { was.sessions } else { now.sessions },
+            idle_session: if fixed.idle_session { was.idle_session } else { now.idle_session },
+            ..was.clone()
+        };
+        Self {
+            limits,
+            tools: if fixed.tools { self.tools.clone() } else { ToolFilter(file.tools.clone()) },
+            denylist: file.denylist.clone(),
+            patterns: file.patterns.clone(),
+            runtime: Some(file),
+            ..self.clone()
+        }
+    }
 }

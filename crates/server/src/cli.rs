@@ -100,9 +100,9 @@ pub(crate) fn command() -> clap::Command {
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     match Line::parse().command {
         Command::Serve { flags, serve } => {
-            let (log, mut settings) = (flags.log.clone(), commands::settings(flags)?);
+            let (log, settings) = (flags.log.clone(), commands::settings(flags)?);
             let listen = Listen::resolve(&serve)?;
-            settings.limits = settings.limits.with(&serve);
+            let mut settings = settings.serving(&serve);
             settings.withheld = listen.tokens.iter().map(config::Token::secret).collect();
             commands::run(|| async move { commands::serve(settings, listen, &log).await })
         }

@@ -27,16 +27,18 @@ async fn reload(host: &Arc<Host>) {
         return;
     }
     // Building sandboxes may block.
+    let used = Arc::clone(host);
     let built = tokio::task::spawn_blocking(move || {
-        let config = config::read_again(&settings)?;
-        place::runtime(&settings, config.as_ref())
+        let settings = config::read_again(&settings)?.unwrap_or(settings);
+        let runtime = place::runtime(&settings, settings.runtime.as_ref())?;
+        used.reload(&settings, runtime)
     })
     .await;
     match built {
-        Ok(Ok(runtime)) => {
-            let old = host.replace_runtime(runtime);
+        Ok(Ok(old)) => {
             tracing::info!(
-                "the configuration was read again: sandboxes, languages and hooks are the new ones"
+                "the configuration was read again: sandboxes, languages, hooks, tools, denylist, patterns and \
+                 limits on calls and sessions are the new ones"
             );
             close_when_unused(old).await;
         }

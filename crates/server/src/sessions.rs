@@ -8,10 +8,12 @@ use crate::http::auth::Principal;
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tools::{Host, Session, SessionGuard};
 
@@ -49,7 +51,26 @@ pub(crate) struct Full {
 pub(crate) struct Opened {
     guard: SessionGuard,
     principal: Principal,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// One of the places that the limit allows.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Result<Self, Full> {
+        let more = |n: usize| (n < limit).then_some(n + 1);
+        match taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(_) => Ok(Self(Arc::clone(taken))),
+            Err(_) => Err(Full { limit }),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Opened {
@@ -78,7 +99,7 @@ impl Entry {
 /// Every session there is.
 pub(crate) struct Directory {
     host: Arc<Host>,
-    permits: Arc<Semaphore>,
+    taken: Arc<AtomicUsize>,
     entries: Mutex<HashMap<Key, Entry>>,
 }
 
@@ -100,8 +121,7 @@ pub(crate) enum Found {
 
 impl Directory {
     pub(crate) fn new(host: Arc<Host>) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(host.settings.limits.sessions));
-        Arc::new(Self { host, permits, entries: Mutex::default() })
+        Arc::new(Self { host, taken: Arc::default(), entries: Mutex::default() })
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
@@ -109,18 +129,17 @@ impl Directory {
     }
 
     pub(crate) fn full(&self) -> Option<Full> {
-        (self.permits.available_permits() == 0).then(|| Full { limit: self.host.settings.limits.sessions })
+        let limit = self.host.limits().sessions;
+        (self.taken.load(Ordering::Acquire) >= limit).then_some(Full { limit })
     }
 
     /// A new session of `principal`.
     pub(crate) fn open(&self, principal: &Principal) -> Result<Opened, Full> {
-        let permit = Arc::clone(&self.permits)
-            .try_acquire_owned()
-            .map_err(|_| Full { limit: self.host.settings.limits.sessions })?;
+        let place = Place::take(&self.taken, self.host.limits().sessions)?;
         let id = uuid::Uuid::new_v4().to_string();
         let guard = self.host.session(id, principal.access());
         tracing::info!(session = guard.id, principal = &*principal.name, "session opened");
-        Ok(Opened { guard, principal: principal.clone(), _permit: permit })
+        Ok(Opened { guard, principal: principal.clone(), _place: place })
     }
 
     /// Keeps a session under a key.

@@ -9,7 +9,10 @@ use sandbox::{EnvEntry, Request, Sandbox};
 use scrub::Scrubber;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio_util::task::TaskTracker;
 
 /// How much of a hook's stderr is shown to the agent.
@@ -17,6 +20,29 @@ const SHOWN: usize = 500;
 
 /// How much of either stream of a hook is kept.
 const KEPT: usize = 1 << 20;
+
+/// What hooks did since the start, by name.
+#[derive(Default)]
+pub(crate) struct Tallies(Mutex<BTreeMap<String, HookTally>>);
+
+/// What one hook did since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HookTally {
+    /// Calls, results and sessions that it denied, its own failures included.
+    pub denied: u64,
+    /// Events that it failed to look on at.
+    pub faults: u64,
+}
+
+impl Tallies {
+    fn add(&self, hook: &str, change: impl FnOnce(&mut HookTally)) {
+        change(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(hook.to_owned()).or_default());
+    }
+
+    pub(crate) fn all(&self) -> BTreeMap<String, HookTally> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 pub(crate) struct Hook {
     pub(crate) spec: HookSpec,
@@ -32,6 +58,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) scrubber: Arc<Scrubber>,
     /// Where hooks run that nobody waits for.
     pub(crate) background: &'a TaskTracker,
+    pub(crate) tallies: &'a Arc<Tallies>,
 }
 
 /// What a hook may answer. Whatever else it says is its own business.
@@ -127,10 +154,15 @@ impl Hooks {
             stage.scrubber.scrub_json(&mut event);
             let asked = Arc::clone(hook);
             match hook.spec.mode {
-                HookMode::Filter => asked.ask(event).await.map_err(|why| hook.denial(phase, &why))?,
+                HookMode::Filter => asked.ask(event).await.map_err(|why| {
+                    stage.tallies.add(&hook.spec.name, |tally| tally.denied += 1);
+                    hook.denial(phase, &why)
+                })?,
                 HookMode::Observe => {
+                    let tallies = Arc::clone(stage.tallies);
                     stage.background.spawn(async move {
                         if let Err(why) = asked.ask(event).await {
+                            tallies.add(&asked.spec.name, |tally| tally.faults += 1);
                             tracing::warn!(hook = asked.spec.name, "a hook that observes: {why}");
                         }
                     });
@@ -180,6 +212,7 @@ impl Hook {
             Phase::SessionStart => "session denied",
             _ => "denied",
         };
+        tracing::info!(target: "audit", event = "hook_denial", hook = self.spec.name, phase = phase.name());
         tracing::info!(hook = self.spec.name, phase = phase.name(), "{what}: {why}");
         ToolError::caller(format!("{what} by hook \"{}\": {why}", self.spec.name))
     }

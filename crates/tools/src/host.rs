@@ -1,11 +1,15 @@
 //! What one server process holds for all its sessions.
 
 use crate::{
-    Access, Catalog, Runtime, Session, SessionGuard, ToolError, Toolset, code::lsp::Servers, hooks::Stage,
-    shell::Denylist, state::Stores, vault::Vault, verify::Looked,
+    Access, Catalog, HookTally, Runtime, Session, SessionGuard, ToolError, Toolset,
+    code::lsp::Servers,
+    hooks::{Stage, Tallies},
+    state::Stores,
+    vault::Vault,
+    verify::Looked,
 };
 use ::verify::Languages;
-use config::Settings;
+use config::{Limits, Settings};
 use sandbox::Sandbox;
 use scrub::Scrubber;
 use std::{
@@ -13,7 +17,10 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use workspace::{LiveOptions, Workspace};
 
@@ -26,14 +33,14 @@ pub struct Host {
     pub settings: Settings,
     /// By name, sorted.
     pub workspaces: BTreeMap<String, Arc<Workspace>>,
-    /// What agents may call.
-    pub tools: Toolset,
     /// What the verify tools know, in detection order.
     pub languages: Languages,
-    /// Commands that are refused.
-    pub(crate) denylist: Denylist,
+    catalog: Catalog,
+    tools: watch::Sender<Arc<Toolset>>,
+    limits: RwLock<Limits>,
     pub(crate) vault: Vault,
     runtime: RwLock<Arc<Runtime>>,
+    tallies: Arc<Tallies>,
     pub(crate) snapshots: Stores,
     pub(crate) servers: Servers,
     /// Programs and variables of the places where commands run.
@@ -91,11 +98,13 @@ impl Host {
             workspace.go_live(LiveOptions::default());
             workspaces.insert(named.name.clone(), workspace);
         }
-        let denylist = settings.denylist.clone().map_or_else(Denylist::default, Denylist::new);
+        let runtime = runtime.with_denylist(settings.denylist.clone());
         Ok(Arc::new(Self {
-            denylist,
             languages,
-            tools: Toolset::new(&settings, catalog)?,
+            tools: watch::Sender::new(Arc::new(Toolset::new(&settings, catalog.clone())?)),
+            catalog,
+            limits: RwLock::new(settings.limits.clone()),
+            tallies: Arc::default(),
             snapshots: Stores::new(&settings.state_dir),
             servers: Servers::default(),
             looked: Looked::default(),
@@ -121,14 +130,72 @@ impl Host {
         Arc::clone(&self.runtime.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another in its place and gives back the one that was there; calls that run keep theirs.
-    pub fn replace_runtime(&self, runtime: Runtime) -> Arc<Runtime> {
+    /// What agents may call, as of now.
+    #[must_use]
+    pub fn tools(&self) -> Arc<Toolset> {
+        Arc::clone(&self.tools.borrow())
+    }
+
+    /// Tells whenever agents may call other tools than before.
+    #[must_use]
+    pub fn tools_changed(&self) -> watch::Receiver<Arc<Toolset>> {
+        self.tools.subscribe()
+    }
+
+    /// The bounds, as of now.
+    pub fn limits(&self) -> Limits {
+        self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What each hook did since the start.
+    #[must_use]
+    pub fn hook_tallies(&self) -> BTreeMap<String, HookTally> {
+        self.tallies.all()
+    }
+
+    /// Puts new settings in force as far as they can change while sessions go on: sandboxes, hooks, tools,
+    /// denylist, patterns to scrub, limits. Gives back the runtime that was there; calls that run keep theirs.
+    ///
+    /// # Errors
+    /// Something in them cannot be used; then nothing changes.
+    pub fn reload(&self, settings: &Settings, runtime: Runtime) -> anyhow::Result<Arc<Runtime>> {
+        let tools = Toolset::new(settings, self.catalog.clone())?;
+        self.vault.replace_patterns(&settings.patterns)?;
+        self.tools.send_if_modified(|current| {
+            let changed = !current.same(&tools);
+            if changed {
+                *current = Arc::new(tools);
+            }
+            changed
+        });
+        let calls = settings.limits.concurrent_calls;
+        let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
+        self.resize(limits.concurrent_calls, calls);
+        *limits = settings.limits.clone();
+        drop(limits);
+        let runtime = Arc::new(runtime.with_denylist(settings.denylist.clone()));
         let mut current = self.runtime.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut current, Arc::new(runtime))
+        Ok(std::mem::replace(&mut current, runtime))
+    }
+
+    /// Calls beyond a lower limit go on; their places go as they end.
+    fn resize(&self, from: usize, to: usize) {
+        self.slots.add_permits(to.saturating_sub(from));
+        let fewer = from.saturating_sub(to);
+        let taken = fewer - self.slots.forget_permits(fewer);
+        let slots = Arc::clone(&self.slots);
+        if let (Ok(taken @ 1..), Ok(runtime)) = (u32::try_from(taken), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move {
+                if let Ok(permits) = slots.acquire_many_owned(taken).await {
+                    permits.forget();
+                }
+            });
+        }
     }
 
     pub(crate) fn stage(&self) -> Stage<'_> {
-        Stage { scrubber: self.scrubber(), background: &self.background }
+        Stage { scrubber: self.scrubber(), background: &self.background, tallies: &self.tallies }
     }
 
     /// A new session, held open by its guard.
@@ -142,7 +209,7 @@ impl Host {
         self.slots.close();
         self.running.close();
         self.background.close();
-        let grace = self.settings.limits.grace;
+        let grace = self.limits().grace;
         if timeout(grace, self.running.wait()).await.is_err() {
             tracing::info!("calls are still running after {grace:?}; cancelling them");
         }

@@ -31,6 +31,7 @@ mod visit;
 pub use call::Call;
 pub use code::lsp::{MachineServer, ServerStatus, machine_servers};
 pub use error::ToolError;
+pub use hooks::HookTally;
 pub use host::Host;
 pub use notice::Notice;
 pub(crate) use notice::Notices;

@@ -50,7 +50,7 @@ impl Session {
     }
 
     async fn admit(self: &Arc<Self>, name: &str, mut args: Map<String, Value>, caller: Progress) -> Finished {
-        let tool = self.host.tools.find(name)?;
+        let tool = self.host.tools().find(name)?;
         let spec = tool.spec();
         if self.access == Access::ReadOnly && spec.class == Class::Write {
             return Err(ToolError::caller(format!("{name} changes things, and this session is read-only")));
@@ -90,7 +90,7 @@ impl Session {
         Arc::clone(&self.host.slots).try_acquire_owned().map_err(|error| match error {
             TryAcquireError::Closed => ToolError::caller("the server is shutting down"),
             TryAcquireError::NoPermits => ToolError::with_hint(
-                format!("too many calls at once (limit {})", self.host.settings.limits.concurrent_calls),
+                format!("too many calls at once (limit {})", self.host.limits().concurrent_calls),
                 "wait for one to end and call again",
             ),
         })

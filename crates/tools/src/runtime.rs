@@ -3,6 +3,7 @@
 use crate::{
     Place,
     hooks::{Hook, Hooks},
+    shell::Denylist,
 };
 use config::HookSpec;
 use sandbox::Sandbox;
@@ -14,19 +15,33 @@ pub struct Runtime {
     default: Place,
     languages: BTreeMap<String, Place>,
     pub(crate) hooks: Hooks,
+    /// Commands that are refused.
+    pub(crate) denylist: Denylist,
 }
 
 impl Runtime {
     /// Everything runs in `default`, and nobody looks on.
     #[must_use]
     pub fn new(default: impl Into<Place>) -> Self {
-        Self { default: default.into(), languages: BTreeMap::new(), hooks: Hooks::default() }
+        Self {
+            default: default.into(),
+            languages: BTreeMap::new(),
+            hooks: Hooks::default(),
+            denylist: Denylist::default(),
+        }
     }
 
     /// The programs of a language run in a place of their own.
     #[must_use]
     pub fn with_language(mut self, language: impl Into<String>, place: impl Into<Place>) -> Self {
         self.languages.insert(language.into(), place.into());
+        self
+    }
+
+    /// Refuses these commands instead of the usual ones; `None`: the usual ones.
+    #[must_use]
+    pub fn with_denylist(mut self, commands: Option<Vec<String>>) -> Self {
+        self.denylist = commands.map_or_else(Denylist::default, Denylist::new);
         self
     }
 

@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The tools a process may register.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Catalog(Vec<Arc<dyn AnyTool>>);
 
 impl Catalog {
@@ -110,6 +110,12 @@ impl Toolset {
     #[must_use]
     pub fn listed(&self) -> &[Listed] {
         &self.listed
+    }
+
+    /// Whether both have the same tools.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        let names = |set: &Self| set.tools.iter().map(|tool| tool.spec().name).collect::<Vec<_>>();
+        names(self) == names(other)
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn AnyTool>, ToolError> {

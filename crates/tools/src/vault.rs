@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// All secrets, and the scrubber that knows their values. Files are looked at again when they may have changed.
 pub(crate) struct Vault {
     /// What the configuration adds to the shapes that are known anyway.
-    patterns: Builder,
+    patterns: Mutex<Builder>,
     fixed: Vec<Secret>,
     withheld: Vec<Secret>,
     dir: Option<PathBuf>,
@@ -47,16 +47,29 @@ impl Vault {
                 tracing::warn!("secret {}: {problem}", file.secret.name);
             }
         }
-        let mut patterns = Scrubber::builder();
-        for (name, pattern) in &settings.patterns {
-            patterns = patterns.pattern(name, pattern)?;
-        }
+        let patterns = compiled(&settings.patterns)?;
         let held = hold(patterns.clone(), &fixed, &withheld, &files, &[]);
         for name in held.scrubber.unprotected() {
             tracing::warn!("secret {name} is too short to be recognised in output");
         }
         let looked = Looked { at: Instant::now(), stamp, retired: Vec::new() };
+        let patterns = Mutex::new(patterns);
         Ok(Self { patterns, fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
+    }
+
+    /// Scrubs by these patterns from now on, besides the shapes that are known anyway.
+    ///
+    /// # Errors
+    /// A pattern is not a regular expression; then nothing changes.
+    pub(crate) fn replace_patterns(&self, patterns: &BTreeMap<String, String>) -> anyhow::Result<()> {
+        let patterns = compiled(patterns)?;
+        // Whoever reads the files again waits for this lock, and then finds the new patterns.
+        let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.dir.as_deref().map(config::read_secrets).transpose()?.unwrap_or_default();
+        *self.patterns.lock().unwrap_or_else(PoisonError::into_inner) = patterns.clone();
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        *held = hold(patterns, &self.fixed, &self.withheld, &files, &looked.retired);
+        Ok(())
     }
 
     /// What takes secrets out of everything that leaves.
@@ -127,9 +140,18 @@ impl Vault {
                 }
             }
         }
-        *held = hold(self.patterns.clone(), &self.fixed, &self.withheld, &files, &looked.retired);
+        let patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *held = hold(patterns, &self.fixed, &self.withheld, &files, &looked.retired);
         Ok(true)
     }
+}
+
+fn compiled(patterns: &BTreeMap<String, String>) -> anyhow::Result<Builder> {
+    let mut builder = Scrubber::builder();
+    for (name, pattern) in patterns {
+        builder = builder.pattern(name, pattern)?;
+    }
+    Ok(builder)
 }
 
 /// Files first, so that what the environment says wins.

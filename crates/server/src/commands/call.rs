@@ -37,7 +37,7 @@ pub(crate) async fn call(
     let host = host(settings, log)?;
     let mut calls = Vec::new();
     for words in line.split(|word| word == THEN) {
-        match arguments::parse(&host.tools, words) {
+        match arguments::parse(&host.tools(), words) {
             Ok(arguments::Parsed::Call { tool, arguments }) => calls.push((tool, arguments)),
             Ok(arguments::Parsed::Help(text)) => {
                 print(&text);

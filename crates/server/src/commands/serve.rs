@@ -53,7 +53,8 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
             if languages.is_empty() { "no language found".to_owned() } else { languages.join(", ") };
         let _ = writeln!(text, "  workspace  {} {} ({languages})", workspace.name, workspace.root.display());
     }
-    let tools: Vec<&str> = host.tools.listed().iter().map(|tool| tool.spec.name).collect();
+    let registered = host.tools();
+    let tools: Vec<&str> = registered.listed().iter().map(|tool| tool.spec.name).collect();
     let _ = writeln!(text, "  tools      {}: {}", tools.len(), tools.join(", "));
     let _ = writeln!(text, "  isolation  {}", place::in_force(&host.settings));
     let _ = writeln!(text, "  access     {}", access(listen));

@@ -21,12 +21,12 @@ use rmcp::{
 };
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tools::{Access, Class, Host, Progress, ProgressUpdate, Session};
+use tools::{Access, Class, Host, Progress, ProgressUpdate, Session, Toolset};
 
 /// Progress beyond this many unsent updates is dropped: it is news, not an account.
 const PROGRESS_BACKLOG: usize = 16;
@@ -51,9 +51,45 @@ pub(super) struct Disconnect(pub(super) CancellationToken);
 /// What never changes between requests.
 struct Shared {
     directory: Option<Arc<Directory>>,
-    all: Vec<Tool>,
-    reading: Vec<Tool>,
+    host: Arc<Host>,
     info: ServerConfig,
+    /// Clients that are told when there are other tools than before.
+    clients: Mutex<Vec<Client<RoleServer>>>,
+}
+
+impl Shared {
+    fn listed(&self, access: Access) -> Vec<Tool> {
+        let tools = self.host.tools();
+        let shown = tools.listed().iter();
+        shown
+            .filter(|tool| access == Access::Full || tool.spec.class == Class::Read)
+            .map(convert::tool)
+            .collect()
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Vec<Client<RoleServer>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that have left are forgotten whenever one comes.
+    fn welcome(&self, client: Client<RoleServer>) {
+        let mut clients = self.clients();
+        clients.retain(|client| !client.is_transport_closed());
+        clients.push(client);
+    }
+}
+
+/// Tells clients about other tools until nobody can ask for them any more.
+async fn tell_of_tools(shared: Weak<Shared>, mut changed: watch::Receiver<Arc<Toolset>>) {
+    while changed.changed().await.is_ok() {
+        let Some(shared) = shared.upgrade() else { return };
+        let clients = shared.clients().clone();
+        for client in clients {
+            if let Err(error) = client.notify_tool_list_changed().await {
+                tracing::debug!("a client was not told that the tools changed: {error}");
+            }
+        }
+    }
 }
 
 /// Answers one client, or one request of a client that has no session on the wire. Cheap to clone and
@@ -66,20 +102,14 @@ pub(crate) struct Handler {
 
 impl Handler {
     /// A handler whose requests find their sessions in `directory`.
-    pub(crate) fn new(host: &Host, directory: Option<Arc<Directory>>) -> Self {
-        let listed = host.tools.listed();
-        let reading = listed.iter().filter(|tool| tool.spec.class == Class::Read);
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+    pub(crate) fn new(host: &Arc<Host>, directory: Option<Arc<Directory>>) -> Self {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("codegen-sandbox", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions::fitted(host));
-        let shared = Shared {
-            all: listed.iter().map(convert::tool).collect(),
-            reading: reading.map(convert::tool).collect(),
-            info,
-            directory,
-        };
-        Self { shared: Arc::new(shared), own: None }
+        let shared = Arc::new(Shared { host: Arc::clone(host), info, directory, clients: Mutex::default() });
+        tokio::spawn(tell_of_tools(Arc::downgrade(&shared), host.tools_changed()));
+        Self { shared, own: None }
     }
 
     /// The same handler for one session, whatever its requests say.
@@ -119,7 +149,7 @@ impl Handler {
             (None, Some(parts)) => principal(parts).map_or(Access::ReadOnly, Principal::access),
             (None, None) => Access::ReadOnly,
         };
-        if access == Access::ReadOnly { self.shared.reading.clone() } else { self.shared.all.clone() }
+        self.shared.listed(access)
     }
 
     async fn call(
@@ -167,6 +197,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
+        self.shared.welcome(context.peer.clone());
         let parts = parts(&context.extensions);
         if let (Some(directory), Some(parts)) = (&self.shared.directory, parts)
             && let Some(slot) = parts.extensions.get::<Slot>()
@@ -186,7 +217,8 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.shared.all.iter().find(|tool| tool.name == name).cloned()
+        let tools = self.shared.host.tools();
+        tools.listed().iter().find(|tool| tool.spec.name == name).map(convert::tool)
     }
 
     async fn call_tool(

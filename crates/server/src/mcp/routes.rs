@@ -78,7 +78,7 @@ fn routes<H: ServerHandler + Clone>(
         .disable_allowed_hosts()
         .with_max_request_body_bytes(host.settings.limits.body_bytes);
     let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&manager), config);
-    tokio::spawn(reap(Arc::clone(&directory), manager, host.settings.limits.idle_session, hang_up.clone()));
+    tokio::spawn(reap(Arc::clone(&directory), manager, Arc::clone(host), hang_up.clone()));
     let streamable = Router::new()
         .route_service("/mcp", service)
         .layer(middleware::from_fn_with_state(Arc::clone(&directory), attend));
@@ -165,12 +165,13 @@ fn is_stateless(headers: &HeaderMap) -> bool {
 async fn reap(
     directory: Arc<Directory>,
     manager: Arc<LocalSessionManager>,
-    idle: Duration,
+    host: Arc<Host>,
     stop: CancellationToken,
 ) {
-    let pause = (idle / 4).clamp(Duration::from_millis(50), Duration::from_secs(60));
-    while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
-        for key in directory.reap(idle) {
+    // The limit may change.
+    let pause = || (host.limits().idle_session / 4).clamp(Duration::from_millis(50), Duration::from_secs(60));
+    while stop.run_until_cancelled(tokio::time::sleep(pause())).await.is_some() {
+        for key in directory.reap(host.limits().idle_session) {
             if let Key::Id(id) = key
                 && let Err(error) = manager.close_session(&id.into()).await
             {

@@ -247,3 +247,44 @@ fn limits_and_tools_come_from_the_file_unless_a_flag_says_otherwise() {
     let output = bench.launch(spec).args(["--tools", "test_length"]).command("tools").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
 }
+
+#[test]
+fn a_hangup_changes_tools_denylist_patterns_and_limits_under_a_session() {
+    let bench = Bench::new();
+    let before = "  tools: { enabled: [Bash, test_session, test_hold] }\n";
+    let served = bench.launch(before).args(["--grace", "1s"]).serve();
+    let mut client = served.sse();
+    client.initialize();
+    let session = client.call("test_session", json!({})).ok();
+    assert!(
+        client.call("Bash", json!({"command": "printf 'TICKET-%s' 123456"})).ok().contains("TICKET-123456")
+    );
+
+    let after = "  tools: { enabled: [Bash, test_session, test_hold, test_length], denylist: [printf] }\n  \
+                 scrub: { patterns: { ticket: \"TICKET-[0-9]{6}\" } }\n  limits: { calls: 1 }\n";
+    bench.write(after);
+    served.process().signal("HUP");
+    client.notification("notifications/tools/list_changed");
+    let names: Vec<_> = client.tools().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    assert!(names.contains(&"test_length".to_owned()), "{names:?}");
+    let holding = client.start_call("test_hold", json!({}));
+    printed(served.process(), "test_hold begun");
+    assert!(client.call("test_length", json!({"text": "x"})).err().contains("(limit 1)"));
+    client.cancel(holding);
+    eventually("the only place is free again", || !client.call("test_session", json!({})).is_error());
+    assert!(client.call("Bash", json!({"command": "printf x"})).is_error(), "now it is denied");
+    let scrubbed = client.call("Bash", json!({"command": "echo TICKET-123456"})).ok();
+    assert!(scrubbed.contains("[REDACTED:ticket]"), "{scrubbed}");
+
+    // A name that is no tool, or a pattern that is none, changes nothing at all.
+    for bad in ["  tools: { enabled: [Bahs] }\n", "  scrub: { patterns: { broken: \"(\" } }\n"] {
+        let said = served.process().printed().matches("everything stays as it was").count();
+        bench.write(bad);
+        served.process().signal("HUP");
+        eventually("it is refused", || {
+            served.process().printed().matches("everything stays as it was").count() > said
+        });
+        assert_eq!(client.call("test_length", json!({"text": "abc"})).ok(), "3");
+    }
+    assert_eq!(client.call("test_session", json!({})).ok(), session, "the same session all along");
+}

@@ -159,7 +159,7 @@ fn check(call: &Call, tool: &str, command: &str) -> Result<(), ToolError> {
     if command.trim().is_empty() {
         return Err(ToolError::caller(format!("{tool}: `command` is empty")));
     }
-    call.host().denylist.check(command).map_err(|denied| ToolError::caller(denied.to_string()))
+    call.runtime.denylist.check(command).map_err(|denied| ToolError::caller(denied.to_string()))
 }
 
 /// Starts `bash -c command` at the workspace's root.

@@ -16,7 +16,7 @@ fn properties(schema: &Map<String, Value>) -> &Map<String, Value> {
 async fn each_has_a_name_of_its_own_and_a_short_description() {
     let bench = Bench::new();
     let mut names = BTreeSet::new();
-    for tool in bench.host.tools.listed() {
+    for tool in bench.host.tools().listed() {
         let spec = tool.spec;
         assert!(names.insert(spec.name.to_lowercase()), "{} is there twice", spec.name);
         assert!((20..=400).contains(&spec.description.len()), "{}: {}", spec.name, spec.description);
@@ -28,7 +28,7 @@ async fn each_has_a_name_of_its_own_and_a_short_description() {
 #[tokio::test]
 async fn each_has_a_schema_without_noise_in_which_everything_has_a_type() {
     let bench = Bench::new();
-    for tool in bench.host.tools.listed() {
+    for tool in bench.host.tools().listed() {
         let (name, schema) = (tool.spec.name, &tool.input_schema);
         assert_eq!(schema["type"], "object", "{name}");
         assert_eq!(schema["additionalProperties"], false, "{name} must refuse unknown arguments");
@@ -48,7 +48,7 @@ async fn each_has_a_schema_without_noise_in_which_everything_has_a_type() {
 #[tokio::test]
 async fn each_takes_what_the_pipeline_offers() {
     let bench = Setup { workspaces: &["a", "b"], ..Setup::default() }.bench();
-    for tool in bench.host.tools.listed() {
+    for tool in bench.host.tools().listed() {
         let properties = properties(&tool.input_schema);
         assert!(properties.contains_key("workspace"), "{}", tool.spec.name);
         for key in ["wait", "handle"] {
@@ -63,7 +63,7 @@ async fn each_is_called_in_a_test() {
     let mut sources = String::new();
     read_all(&folder, &mut sources);
     let bench = Bench::new();
-    for tool in bench.host.tools.listed() {
+    for tool in bench.host.tools().listed() {
         let called = format!("\"{}\", json!(", tool.spec.name);
         let called_by_name = format!("\"{}\"", tool.spec.name);
         assert!(
@@ -91,7 +91,7 @@ async fn files_and_shell_stay_within_their_budget() {
     let mut sizes = Vec::new();
     // Groups without a tool yet are no error here.
     setup.settings.tools.0.clear();
-    for tool in setup.bench().host.tools.listed() {
+    for tool in setup.bench().host.tools().listed() {
         if ["files", "shell"].contains(&tool.spec.group.name()) && !tool.spec.name.starts_with("watch_") {
             let schema = Value::Object(tool.input_schema.clone()).to_string();
             sizes.push((tool.spec.name, tool.spec.name.len() + tool.spec.description.len() + schema.len()));

@@ -5,6 +5,7 @@ mod catalog;
 mod denylist;
 mod feedback;
 mod files;
+mod hooks;
 mod language_servers;
 mod orphans;
 mod pipeline;

@@ -73,7 +73,7 @@ async fn a_read_only_server_has_no_tools_that_change_things() {
     let mut setup = setup(&Gate::default());
     setup.settings.readonly = true;
     let bench = setup.bench();
-    let names: Vec<_> = bench.host.tools.listed().iter().map(|tool| tool.spec.name).collect();
+    let names: Vec<_> = bench.host.tools().listed().iter().map(|tool| tool.spec.name).collect();
     assert_eq!(names, ["Echo", "Hold", "March"]);
     let text = bench.client().err("Fail", json!({"how": "caller"})).await;
     assert_eq!(text, "unknown tool \"Fail\"; registered: Echo, Hold, March");
@@ -85,7 +85,7 @@ async fn tools_can_be_chosen_by_group_and_name() {
         let mut setup = setup(&Gate::default());
         setup.settings.tools.0 = filter.iter().map(|entry| (*entry).to_owned()).collect();
         let bench = setup.bench();
-        bench.host.tools.listed().iter().map(|tool| tool.spec.name).collect::<Vec<_>>().join(" ")
+        bench.host.tools().listed().iter().map(|tool| tool.spec.name).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(names(&["Echo", "March"]), "Echo March");
     assert_eq!(names(&["-Echo"]), "Fail Hold March Drift");
@@ -109,7 +109,7 @@ async fn several_workspaces_must_be_told_apart() {
         "Echo: `workspace` must be a string, got 1"
     );
     assert_eq!(client.ok("Echo", json!({"text": "a", "workspace": "zeta"})).await, "a");
-    for tool in bench.host.tools.listed() {
+    for tool in bench.host.tools().listed() {
         assert!(tool.input_schema["properties"].get("workspace").is_some(), "{}", tool.spec.name);
     }
 }
