@@ -63,9 +63,9 @@ pub(crate) fn install(wanted: &[&'static Bundle]) -> Result<Done> {
     if missing.is_empty() {
         return Ok(done);
     }
-    let (computing, waiting): (Vec<&Bundle>, Vec<&Bundle>) = missing
-        .into_iter()
-        .partition(|bundle| matches!(bundle.source, Source::Cargo { .. } | Source::Go { .. }));
+    let (computing, waiting): (Vec<&Bundle>, Vec<&Bundle>) = missing.into_iter().partition(|bundle| {
+        matches!(bundle.source, Source::Cargo { .. } | Source::Go { .. } | Source::GoModule { .. })
+    });
     println!();
     let problems: Vec<String> = thread::scope(|scope| {
         let lanes = [waiting, computing].map(|lane| scope.spawn(move || run_lane(&lane)));
@@ -121,6 +121,9 @@ fn install_one(bundle: &Bundle) -> Result<()> {
     match &bundle.source {
         Source::Cargo { package, version, arguments } => cargo(&folder, package, version, arguments)?,
         Source::Go { package, version } => go(&folder, package, version)?,
+        Source::GoModule { version, manifest, lock, packages, stamps } => {
+            go_module(&folder, version, [manifest, lock], packages, stamps)?;
+        }
         Source::Npm { manifest, lock, links } => npm(&folder, manifest, lock, links)?,
         Source::Uv { version } => uv(&folder, version)?,
         Source::Python { requirements } => python(&folder, requirements)?,
@@ -155,6 +158,7 @@ fn probe(program: &str) -> Option<&'static str> {
     match program {
         "conformance" | "mcp-inspector" | "mcp-server-filesystem" | "pyright-langserver" | "tsserver" => None,
         "gopls" => Some("version"),
+        "kubectl" => Some("help"),
         _ => Some("--version"),
     }
 }
@@ -201,6 +205,33 @@ fn go(folder: &Path, package: &str, version: &str) -> Result<()> {
     let mut command = Command::new("go");
     command.current_dir(folder).env("GOBIN", folder.join("bin")).env("GOFLAGS", "-trimpath");
     execute(command.arg("install").arg(format!("{package}@{version}")))
+}
+
+/// Builds in a folder of its own that holds nothing but the manifest and its sums.
+fn go_module(
+    folder: &Path,
+    version: &str,
+    [manifest, lock]: [&str; 2],
+    packages: &[&str],
+    stamps: &[&str],
+) -> Result<()> {
+    need("go", "install Go 1.26 or newer")?;
+    let source = folder.join("source");
+    fs::create_dir_all(&source)?;
+    fs::write(source.join("go.mod"), manifest)?;
+    fs::write(source.join("go.sum"), lock)?;
+    let mut linking = "-s -w".to_owned();
+    let numbers: Vec<&str> = version.split('.').collect();
+    for stamp in stamps {
+        linking.push_str(&format!(" -X {stamp}.gitVersion=v{version}"));
+        for (name, number) in ["gitMajor", "gitMinor"].iter().zip(&numbers) {
+            linking.push_str(&format!(" -X {stamp}.{name}={number}"));
+        }
+    }
+    let mut command = Command::new("go");
+    command.current_dir(&source).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
+    command.args(["build", "-trimpath", "-ldflags", &linking, "-o"]).arg(folder.join("bin/")).args(packages);
+    execute(&mut command)
 }
 
 fn npm(folder: &Path, manifest: &str, lock: &str, links: &[(&str, &str)]) -> Result<()> {

@@ -40,6 +40,19 @@ pub enum Source {
         /// Its version, with the `v`.
         version: &'static str,
     },
+    /// `go build` of programs whose module cannot be installed by itself, from a locked manifest.
+    GoModule {
+        /// Their version, without the `v`.
+        version: &'static str,
+        /// The content of `go.mod`.
+        manifest: &'static str,
+        /// The content of `go.sum`.
+        lock: &'static str,
+        /// The packages to build.
+        packages: &'static [&'static str],
+        /// Variables that are told the version when linking.
+        stamps: &'static [&'static str],
+    },
     /// `npm install` of a locked manifest.
     Npm {
         /// The content of `package.json`.
@@ -109,15 +122,33 @@ pub const BUNDLES: &[Bundle] = &[
             packages: &[
                 "bubblewrap",
                 "busybox-static",
+                "containerd",
                 "docker.io",
+                "etcd-server",
                 "git",
                 "graphviz",
                 "iptables",
+                "openssl",
+                "podman",
                 "ripgrep",
+                "runc",
                 "tmux",
             ],
         },
-        programs: &["bwrap", "busybox", "dockerd", "git", "dot", "rg", "tmux"],
+        programs: &[
+            "bwrap",
+            "busybox",
+            "containerd",
+            "dockerd",
+            "etcd",
+            "git",
+            "dot",
+            "openssl",
+            "podman",
+            "rg",
+            "runc",
+            "tmux",
+        ],
     },
     Bundle {
         name: "browser",
@@ -203,6 +234,22 @@ pub const BUNDLES: &[Bundle] = &[
         programs: &["gopls"],
     },
     Bundle {
+        name: "kubernetes",
+        purpose: "a real cluster of one node for the sandboxes that reach into pods",
+        source: Source::GoModule {
+            version: "1.34.4",
+            manifest: include_str!("../tools/kubernetes/go.mod"),
+            lock: include_str!("../tools/kubernetes/go.sum"),
+            packages: &[
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                "k8s.io/kubernetes/cmd/kubectl",
+                "k8s.io/kubernetes/cmd/kubelet",
+            ],
+            stamps: &["k8s.io/client-go/pkg/version", "k8s.io/component-base/version"],
+        },
+        programs: &["kube-apiserver", "kubectl", "kubelet"],
+    },
+    Bundle {
         name: "cargo-nextest",
         purpose: "Rust's other test runner",
         source: Source::Cargo {
@@ -231,7 +278,9 @@ impl Bundle {
     /// What tells this pin from another one.
     pub fn pin(&self) -> String {
         match &self.source {
-            Source::Cargo { version, .. } | Source::Uv { version } => (*version).to_owned(),
+            Source::Cargo { version, .. } | Source::GoModule { version, .. } | Source::Uv { version } => {
+                (*version).to_owned()
+            }
             Source::Go { version, .. } => version.trim_start_matches('v').to_owned(),
             Source::Npm { manifest, lock, links } => {
                 let links: String = links.iter().map(|(name, file)| format!("{name}={file};")).collect();

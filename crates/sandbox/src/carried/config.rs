@@ -4,13 +4,13 @@ use crate::FactoryError;
 use serde_json::{Map, Value};
 
 /// One mode's block.
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     config: &'a Map<String, Value>,
 }
 
 impl<'a> Block<'a> {
     /// Checks that every key is known.
-    pub(super) fn new(config: &'a Map<String, Value>, known: &[&str]) -> Result<Self, FactoryError> {
+    pub(crate) fn new(config: &'a Map<String, Value>, known: &[&str]) -> Result<Self, FactoryError> {
         match config.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => {
                 let mut known: Vec<String> = known.iter().map(|key| (*key).to_owned()).collect();
@@ -21,7 +21,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<Option<String>, FactoryError> {
+    pub(crate) fn text(&self, key: &str) -> Result<Option<String>, FactoryError> {
         match self.config.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -29,13 +29,13 @@ impl<'a> Block<'a> {
         }
     }
 
-    pub(super) fn needed(&self, key: &str) -> Result<String, FactoryError> {
+    pub(crate) fn needed(&self, key: &str) -> Result<String, FactoryError> {
         self.text(key)?
             .filter(|text| !text.is_empty())
             .ok_or_else(|| FactoryError::MissingKey(key.to_owned()))
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, FactoryError> {
+    pub(crate) fn texts(&self, key: &str) -> Result<Vec<String>, FactoryError> {
         let wrong = || bad(key, "must be a list of strings".to_owned());
         match self.config.get(key) {
             None | Some(Value::Null) => Ok(Vec::new()),

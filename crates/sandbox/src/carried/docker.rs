@@ -1,6 +1,6 @@
 //! Modes `docker_exec` and `docker_run`; podman takes the same words.
 
-use super::{Carried, Carrier, config::Block};
+use super::{Carried, Carrier, Mark, config::Block};
 use crate::{Factory, FactoryError, Sandbox};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ struct Container {
 }
 
 impl Carrier for Container {
-    fn prefix(&self, _: &str, terminal: bool) -> Vec<String> {
+    fn prefix(&self, _: &Mark, terminal: bool) -> Vec<String> {
         let mut argv =
             vec![self.docker_path.clone(), "exec".to_owned(), if terminal { "-it" } else { "-i" }.to_owned()];
         if let Some(user) = &self.user {
@@ -65,22 +65,22 @@ struct Image {
     docker_path: String,
 }
 
-/// The label that bears the call's mark, by which leftovers are found.
-const LABEL: &str = "codegen-sandbox.call";
+/// Labels that bear the marks of the call and of the sandbox, by which leftovers are found.
+const CALL: &str = "codegen-sandbox.call";
+const SANDBOX: &str = "codegen-sandbox.sandbox";
 
-/// Removes containers whose mark matches. One that the engine is only just making appears a moment later.
+/// Removes containers with a label. One that the engine is only just making appears a moment later.
 const REMOVE: &str = r#"for again in 1 2; do
-  for id in $("$1" ps -a --filter "label=$2" --format "{{.ID}} {{.Label \"$2\"}}" | grep " $3" | cut -d' ' -f1); do
-    "$1" rm -f "$id"
-  done
+  for id in $("$1" ps -aq --filter "label=$2"); do "$1" rm -f "$id"; done
   [ $again = 2 ] || sleep 0.4
 done >/dev/null"#;
 
 impl Carrier for Image {
-    fn prefix(&self, mark: &str, terminal: bool) -> Vec<String> {
+    fn prefix(&self, mark: &Mark, terminal: bool) -> Vec<String> {
         let mut argv = vec![self.docker_path.clone()];
         argv.extend(["run", "--rm", if terminal { "-it" } else { "-i" }].map(str::to_owned));
-        argv.extend(["--label".to_owned(), format!("{LABEL}={mark}")]);
+        argv.extend(["--label".to_owned(), format!("{CALL}={mark}")]);
+        argv.extend(["--label".to_owned(), format!("{SANDBOX}={}", mark.sandbox)]);
         if let Some(network) = &self.network {
             argv.extend(["--network".to_owned(), network.clone()]);
         }
@@ -92,8 +92,12 @@ impl Carrier for Image {
         argv
     }
 
-    fn ending(&self, pattern: &str) -> Vec<String> {
-        ["sh", "-c", REMOVE, "sh", &self.docker_path, LABEL, pattern].map(str::to_owned).to_vec()
+    fn ending(&self, mark: &Mark) -> Vec<String> {
+        let label = match mark.call {
+            Some(_) => format!("{CALL}={mark}"),
+            None => format!("{SANDBOX}={}", mark.sandbox),
+        };
+        ["sh", "-c", REMOVE, "sh", &self.docker_path, &label].map(str::to_owned).to_vec()
     }
 
     fn lasts(&self) -> bool {

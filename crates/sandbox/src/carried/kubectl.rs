@@ -1,6 +1,6 @@
 //! Mode `kubectl_exec`: into a running pod.
 
-use super::{Carried, Carrier, config::Block};
+use super::{Carried, Carrier, Mark, config::Block};
 use crate::{Factory, FactoryError, Sandbox};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -17,11 +17,12 @@ struct Pod {
 }
 
 impl Carrier for Pod {
-    fn prefix(&self, _: &str, terminal: bool) -> Vec<String> {
+    fn prefix(&self, _: &Mark, terminal: bool) -> Vec<String> {
         let mut argv = vec![self.kubectl_path.clone()];
         argv.extend(self.kubeconfig.iter().map(|path| format!("--kubeconfig={path}")));
         argv.extend(self.context.iter().map(|name| format!("--context={name}")));
-        argv.extend(["exec".to_owned(), if terminal { "-it" } else { "-i" }.to_owned()]);
+        // Its own remarks would stand in the program's stderr.
+        argv.extend(["exec", "--quiet", if terminal { "-it" } else { "-i" }].map(str::to_owned));
         if let Some(namespace) = &self.namespace {
             argv.extend(["-n".to_owned(), namespace.clone()]);
         }

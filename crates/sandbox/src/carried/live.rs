@@ -1,5 +1,9 @@
 //! A live process at the far side, whose handle ends it there too.
 
+use super::{
+    Mark,
+    last_word::{self, Heard, Hearing, LastWord, Listener},
+};
 use crate::{Control, Outcome, Process, Request, Sandbox as _, direct::Direct};
 use futures_util::future::BoxFuture;
 use std::{
@@ -10,6 +14,10 @@ use tokio::sync::watch;
 
 /// By then a client is ready for whatever comes.
 const SETTLED: Duration = Duration::from_secs(4);
+
+/// A client that was ended while it was still reaching the far side may have what it asked for begin there a
+/// little later.
+const LATE: Duration = Duration::from_secs(2);
 
 /// A command that ends what a call left at the far side; it runs when this is dropped still armed.
 pub(super) struct Sweep(Option<Box<(Request, Direct)>>);
@@ -24,14 +32,32 @@ impl Sweep {
         self.0 = None;
     }
 
-    /// Runs it now; the receiver's channel closes when it is done.
+    /// Runs it once and says how it went.
+    pub(super) async fn run(mut self) -> Outcome {
+        match self.0.take() {
+            Some(sweep) => sweep.1.spawn(sweep.0).await.outcome,
+            None => Outcome::Exited(0),
+        }
+    }
+
+    /// Runs it now and waits until it is done.
+    pub(super) async fn finish(self) {
+        if let Some(mut done) = self.begin() {
+            // Closed means done.
+            let _ = done.changed().await;
+        }
+    }
+
+    /// Runs it now; the receiver's channel closes when it is done. A late starter is looked for afterwards.
     fn begin(mut self) -> Option<watch::Receiver<()>> {
         let (request, client) = *self.0.take()?;
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (done, receiver) = watch::channel(());
         runtime.spawn(async move {
-            client.spawn(request).await;
+            client.spawn(request.clone()).await;
             drop(done);
+            tokio::time::sleep(LATE).await;
+            client.spawn(request).await;
         });
         Some(receiver)
     }
@@ -55,13 +81,29 @@ enum Far {
 pub(super) struct Carry {
     inner: Arc<dyn Control>,
     far: Mutex<Far>,
+    hearing: Hearing,
+    place: String,
     started: Instant,
 }
 
 impl Carry {
-    pub(super) fn wrap(inner: Process, sweep: Sweep) -> Process {
+    pub(super) fn wrap(mut inner: Process, mark: &Mark, place: String, sweep: Sweep) -> Process {
+        // The script speaks on stderr, wherever that goes.
+        let hearing = match inner.stderr.take() {
+            Some(stderr) => {
+                let (stderr, hearing) = Listener::new(stderr, &mark.to_string());
+                inner.stderr = Some(Box::new(stderr));
+                hearing
+            }
+            None => {
+                let (stdout, hearing) = Listener::new(inner.stdout, &mark.to_string());
+                inner.stdout = Box::new(stdout);
+                hearing
+            }
+        };
         let far = Mutex::new(Far::Armed(sweep));
-        let control = Box::new(Self { inner: inner.control.into(), far, started: Instant::now() });
+        let started = Instant::now();
+        let control = Box::new(Self { inner: inner.control.into(), far, hearing, place, started });
         Process { control, ..inner }
     }
 
@@ -91,7 +133,10 @@ impl Control for Carry {
     fn wait(&self) -> BoxFuture<'_, Outcome> {
         Box::pin(async {
             let outcome = self.inner.wait().await;
-            if let Outcome::Exited(code) = outcome {
+            let heard = last_word::heard(&self.hearing);
+            if let Heard::Word(LastWord::Code(code)) = heard
+                && matches!(outcome, Outcome::Exited(_))
+            {
                 self.disarm();
                 return super::from_code(code);
             }
@@ -99,7 +144,14 @@ impl Control for Carry {
                 // Closed means done.
                 let _ = sweeping.changed().await;
             }
-            outcome
+            match (outcome, heard) {
+                (Outcome::Exited(code), Heard::Silence) => Outcome::Transport {
+                    why: format!("{}: the client ended with code {code} before the program", self.place),
+                },
+                // Nobody has read so far: the client's code is all there is.
+                (Outcome::Exited(code), _) => super::from_code(code),
+                (outcome, _) => outcome,
+            }
         })
     }
 

@@ -11,13 +11,16 @@
 //!   process dies, and then ends everything bearing the sandbox's mark.
 //!
 //! The mark is a variable in the environment. A program that wipes its environment *and* leaves its parent
-//! is not found; a container's or pod's own end is the boundary there.
+//! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`
+//! and `cat`.
 
 mod config;
 mod docker;
 mod kubectl;
+mod last_word;
 mod live;
 
+pub(crate) use config::Block;
 pub(crate) use docker::{exec_factory, run_factory};
 pub(crate) use kubectl::factory as kubectl_factory;
 
@@ -25,49 +28,102 @@ use crate::{
     Closer, EnvEntry, Outcome, Process, Request, Response, Sandbox, StartRequest, Stdio, StreamingSandbox,
     direct::Direct, host_variables,
 };
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use last_word::LastWord;
 use live::{Carry, Sweep};
 use std::{
+    fmt,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
-/// Ends every process whose mark starts with the pattern; children of one that is just being killed may be
-/// new, so it looks again until it finds none.
-const SWEEP: &str = r#"sweep() {
-  while :; do
-    found=
-    for dir in /proc/[0-9]*; do
-      pid=${dir#/proc/}
-      [ "$pid" = $$ ] && continue
-      if tr '\0' '\n' 2>/dev/null <"$dir/environ" | grep -q "^CODEGEN_SANDBOX_CALL=$1"; then
-        kill -9 "$pid" 2>/dev/null && found=1
-      fi
+/// Ends every process whose environment has the mark, over and over until there is none.
+///
+/// A look is certain when no process but its own began meanwhile, as the kernel's last process id tells, and
+/// nobody is without an environment, as a process is that is about to become another program or is dying.
+/// Whole process groups go at once, since a group cannot fork its way out of a signal. A program that still
+/// forks its way out, always in a new session, is met by stopping everybody (in a container, not on a whole
+/// machine) for as long as one look takes; only one sweep at a time may do that, or two could stop each other.
+const SWEEP: &str = r#"look() {
+  state=Z group=0
+  read -r stat <"/proc/$1/stat" && stat=${stat##*) } && set -- $stat && state=$1 group=$3
+}
+living() {
+  for file; do
+    file=${file#/proc/}
+    look "${file%/environ}"
+    [ "$state" = Z ] || [ "$state" = X ] || return 0
+  done
+  return 1
+}
+stop() {
+  lock=/dev/shm
+  [ -w $lock ] || lock=/tmp
+  lock=$lock/.codegen-sandbox-sweep waited=0
+  until mkdir $lock || [ $waited -ge 60 ]; do waited=$((waited + 1)); sleep 0.05; done
+  kill -STOP -1
+}
+sweep() {
+  quiet=0 hits=0 elusive=no lock=
+  look $$
+  mine=$group
+  read -r second </proc/2/comm
+  while [ $quiet -lt 25 ]; do
+    if [ $hits -ge 3 ] || [ $elusive = yes ]; then [ "$second" = kthreadd ] || stop; fi
+    read -r one two three four before </proc/loadavg
+    found=$(grep -lszF "CODEGEN_SANDBOX_CALL=$1" /proc/[0-9]*/environ)
+    blank=$(grep -Ls '' /proc/[0-9]*/environ)
+    read -r one two three four after </proc/loadavg
+    targets=
+    for file in $found; do
+      pid=${file#/proc/}
+      pid=${pid%/environ}
+      [ "$pid" != $$ ] || continue
+      look "$pid" || elusive=yes
+      targets="$targets $pid"
+      [ "$group" -le 1 ] || [ "$group" = "$mine" ] || targets="$targets -$group"
     done
-    [ -n "$found" ] || break
+    [ -z "$targets" ] || kill -9 $targets
+    # Whom this has killed may have been stopping others.
+    [ -z "$lock$targets" ] || [ "$second" = kthreadd ] || kill -CONT -1
+    [ -z "$lock" ] || rmdir $lock
+    lock= quiet=$((quiet + 1))
+    if [ -n "$targets" ]; then
+      quiet=0 hits=$((hits + 1))
+    elif living $blank; then
+      sleep 0.01
+    elif [ $((after - before)) = 2 ]; then
+      break
+    fi
   done
 } 2>/dev/null
 "#;
 
-/// `mark mode cwd count KEY=VALUE… command args…`; a live process has nobody who would take the last word out.
-const WRAP: &str = r#"mark=$1 mode=$2 cwd=$3 count=$4
-shift 4
+/// Where the script is the first process, everybody goes with it.
+const NO_SWEEP: &str = "sweep() { :; }\n";
+
+/// `mark mode cwd path name KEY=VALUE… command args…`. The script's own environment has the mark from its first
+/// moment, so that a sweep ends it too; the programs that it sweeps with do not.
+const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
+mark=$1 mode=$2 cwd=$3 path=$4 name=$5
+shift 5
 case $mode in
 merged) exec 2>&1 ;;
 terminal:*) size=${mode#terminal:}; stty rows "${size%:*}" cols "${size#*:}" 2>/dev/null ;;
 esac
-while [ "$count" -gt 0 ]; do export "$1"; shift; count=$((count - 1)); done
-say() { [ "$mode" != collected ] || printf '\n\036%s %s\n' "$mark" "$1" >&2; }
+say() { printf '\036%s %s\n' "$mark" "$1" >&2; }
 if [ -n "$cwd" ]; then cd "$cwd" 2>/dev/null || { say cwd; exit 126; }; fi
-command -v "$1" >/dev/null 2>&1 || { say missing; exit 127; }
-CODEGEN_SANDBOX_CALL=$mark "$@"
+CODEGEN_SANDBOX_CALL=$mark env "$@"
 code=$?
-sweep "$mark\$"
-say "$code"
+sweep "$mark"
+[ $code = 127 ] && ! (PATH=${path:-$PATH}; command -v "$name") >/dev/null 2>&1 && { say missing; exit 127; }
+say $code
+# A client may not end before all of its stdin is taken.
+[ $mode != collected ] || cat >/dev/null
 exit $code
 "#;
 
@@ -84,14 +140,14 @@ const SWEEP_TIMEOUT: Duration = Duration::from_secs(20);
 /// The words that bring a script to the far side.
 pub(crate) trait Carrier: Send + Sync + 'static {
     /// Client and arguments up to, not including, the program at the far side.
-    fn prefix(&self, mark: &str, terminal: bool) -> Vec<String>;
+    fn prefix(&self, mark: &Mark, terminal: bool) -> Vec<String>;
 
-    /// A local command that ends everything at the far side whose mark matches the pattern.
-    fn ending(&self, pattern: &str) -> Vec<String> {
-        let mut argv = self.prefix("", false);
+    /// A local command that ends everything at the far side that bears the mark.
+    fn ending(&self, mark: &Mark) -> Vec<String> {
+        let mut argv = self.prefix(mark, false);
         argv.extend(["sh", "-c"].map(str::to_owned));
         argv.push(format!("{SWEEP}sweep \"$1\""));
-        argv.extend(["sh".to_owned(), pattern.to_owned()]);
+        argv.extend(["sh".to_owned(), mark.to_string()]);
         argv
     }
 
@@ -106,15 +162,46 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn workdir(&self) -> Option<&str>;
 }
 
+/// Tells the processes of a call, or of a whole sandbox, from all others at the far side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    sandbox: String,
+    call: Option<u64>,
+}
+
+impl Mark {
+    /// Unlike that of any other sandbox on any machine.
+    fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { sandbox: format!("cs{now:x}p{process:x}n{number:x}"), call: None }
+    }
+
+    fn call(&self, number: u64) -> Self {
+        Self { call: Some(number), ..self.clone() }
+    }
+}
+
+/// A sandbox's mark is the beginning of those of its calls, none of which is the beginning of another.
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.call {
+            Some(number) => write!(f, "{}-{number}.", self.sandbox),
+            None => write!(f, "{}-", self.sandbox),
+        }
+    }
+}
+
 /// A sandbox at the other end of a client.
 pub(crate) struct Carried {
     name: String,
     client: Direct,
     carrier: Arc<dyn Carrier>,
     timeout: Duration,
-    mark: String,
+    mark: Mark,
     calls: AtomicU64,
-    guard: OnceCell<Option<Mutex<Process>>>,
+    guard: Mutex<Option<Process>>,
 }
 
 impl Carried {
@@ -124,9 +211,9 @@ impl Carried {
             client: Direct::new(name),
             carrier,
             timeout: crate::local::DEFAULT_TIMEOUT,
-            mark: fresh_mark(),
+            mark: Mark::fresh(),
             calls: AtomicU64::new(0),
-            guard: OnceCell::new(),
+            guard: Mutex::new(None),
         }
     }
 
@@ -142,32 +229,45 @@ impl Carried {
         let carried =
             Request { command: program, args, env: Vec::new(), cwd: None, timeout, ..request.clone() };
         // A dropped future must leave nothing at the far side either.
-        let dropped = self.sweeper(&mark);
+        let sweep = self.sweeper(&mark);
         let mut response = self.client.spawn(carried).await;
-        dropped.disarm();
-        let end = take_end(&mut response.stderr, &mark);
-        response.outcome = match (end, response.outcome) {
+        let word = last_word::take(&mut response.stderr, &mark.to_string());
+        response.outcome = match (word, response.outcome) {
             (_, outcome @ (Outcome::TimedOut | Outcome::Cancelled)) => {
-                self.sweep(&mark).await;
+                sweep.finish().await;
                 outcome
             }
-            (Some(End::Code(code)), _) => from_code(code),
-            (Some(End::Missing), _) => Outcome::NotFound { command: request.command },
-            (Some(End::Cwd), _) => {
-                let cwd = cwd.unwrap_or_default();
-                Outcome::Refused { why: format!("{cwd} is no folder in {}", self.carrier.place()) }
+            (Some(word), _) => {
+                sweep.disarm();
+                if word == LastWord::Missing {
+                    // Only the complaint about it.
+                    response.stderr.clear();
+                }
+                self.outcome(word, &request.command, cwd.as_deref())
             }
             (None, Outcome::NotFound { command }) => {
+                sweep.disarm();
                 Outcome::Transport { why: format!("{command}: not found on this machine") }
             }
             (None, outcome) => {
-                self.sweep(&mark).await;
+                sweep.finish().await;
                 let said = String::from_utf8_lossy(&response.stderr).trim().to_owned();
                 let said = if said.is_empty() { outcome.to_string() } else { said };
                 Outcome::Transport { why: format!("{}: {said}", self.carrier.place()) }
             }
         };
         response
+    }
+
+    fn outcome(&self, word: LastWord, command: &str, cwd: Option<&str>) -> Outcome {
+        match word {
+            LastWord::Code(code) => from_code(code),
+            LastWord::Missing => Outcome::NotFound { command: command.to_owned() },
+            LastWord::Cwd => {
+                let cwd = cwd.or(self.carrier.workdir()).unwrap_or_default();
+                Outcome::Refused { why: format!("{cwd} is no folder in {}", self.carrier.place()) }
+            }
+        }
     }
 
     /// Starts a process at the far side.
@@ -182,23 +282,27 @@ impl Carried {
             // The client sets the size when it gets round to it; the program should not see another one first.
             Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
         };
-        self.look_for(&request.command, cwd.as_deref()).await?;
+        self.look_for(&request).await?;
         let words = Words { env: &request.env, command: &request.command, args: &request.args };
         let argv = self.argv(&mark, &mode, cwd.as_deref(), &words, terminal);
         let (command, args) = head_and_rest(argv);
         let stdio = request.stdio;
         let inner =
             self.start_client(StartRequest { command, args, env: Vec::new(), cwd: None, stdio }).await?;
-        Ok(Carry::wrap(inner, self.sweeper(&mark)))
+        Ok(Carry::wrap(inner, &mark, self.carrier.place(), self.sweeper(&mark)))
     }
 
     /// A live process tells too late that it was never there, so somebody looks first.
-    async fn look_for(&self, command: &str, cwd: Option<&str>) -> Result<(), Outcome> {
-        let cwd = cwd.map(Into::into);
-        let looked = Request { cwd, ..Request::new("sh").args(["-c", FIND, "sh", command]) };
+    async fn look_for(&self, request: &StartRequest) -> Result<(), Outcome> {
+        let command = request.command.clone();
+        let looked = Request {
+            cwd: request.cwd.clone(),
+            env: request.env.clone(),
+            ..Request::new("sh").args(["-c", FIND, "sh", &command])
+        };
         match self.carry(looked).await.outcome {
             Outcome::Exited(0) => Ok(()),
-            Outcome::Exited(MISSING) => Err(Outcome::NotFound { command: command.to_owned() }),
+            Outcome::Exited(MISSING) => Err(Outcome::NotFound { command }),
             other => Err(other),
         }
     }
@@ -217,7 +321,7 @@ impl Carried {
 
     fn argv(
         &self,
-        mark: &str,
+        mark: &Mark,
         mode: &str,
         cwd: Option<&str>,
         words: &Words<'_>,
@@ -234,51 +338,52 @@ impl Carried {
                     .map(|value| format!("{key}={}", value.to_string_lossy())),
             })
             .collect();
+        let path = env.iter().rev().find_map(|entry| entry.strip_prefix("PATH=")).unwrap_or_default();
         let mut argv = self.carrier.prefix(mark, terminal);
-        argv.extend(["sh", "-c"].map(str::to_owned));
-        argv.push(format!("{SWEEP}{WRAP}"));
-        argv.extend(["sh", mark, mode].map(str::to_owned));
+        argv.extend(["env".to_owned(), format!("CODEGEN_SANDBOX_CALL={mark}")]);
+        let sweep = if self.carrier.lasts() { SWEEP } else { NO_SWEEP };
+        argv.extend(["sh".to_owned(), "-c".to_owned(), format!("{sweep}{WRAP}"), "sh".to_owned()]);
+        argv.extend([mark.to_string(), mode.to_owned()]);
         argv.push(cwd.or(self.carrier.workdir()).unwrap_or_default().to_owned());
-        argv.push(env.len().to_string());
+        argv.extend([path.to_owned(), words.command.to_owned()]);
         argv.extend(env);
+        if words.command.contains('=') {
+            // Or `env` would take it for a variable.
+            argv.extend(["sh", "-c", "exec \"$@\"", "sh"].map(str::to_owned));
+        }
         argv.push(words.command.to_owned());
         argv.extend(words.args.iter().cloned());
         argv
     }
 
-    fn next_mark(&self) -> String {
-        format!("{}-{}", self.mark, self.calls.fetch_add(1, Ordering::Relaxed))
+    fn next_mark(&self) -> Mark {
+        self.mark.call(self.calls.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn sweep_request(carrier: &dyn Carrier, pattern: &str) -> Request {
-        let (command, args) = head_and_rest(carrier.ending(pattern));
-        Request { timeout: SWEEP_TIMEOUT, ..Request::new(command).args(args) }
+    /// Ends what bears the mark, from wherever it is dropped.
+    fn sweeper(&self, mark: &Mark) -> Sweep {
+        let (command, args) = head_and_rest(self.carrier.ending(mark));
+        let request = Request { timeout: SWEEP_TIMEOUT, ..Request::new(command).args(args) };
+        Sweep::new(&self.name, request)
     }
 
-    async fn sweep(&self, mark: &str) {
-        self.client.spawn(Self::sweep_request(self.carrier.as_ref(), &format!("{mark}$"))).await;
-    }
-
-    /// Ends what a live process left, from wherever its handle is dropped.
-    fn sweeper(&self, mark: &str) -> Sweep {
-        Sweep::new(&self.name, Self::sweep_request(self.carrier.as_ref(), &format!("{mark}$")))
-    }
-
-    /// The guard is best effort: a far side that refuses it shows its refusal to the call itself.
+    /// The guard is best effort: a far side that refuses it shows its refusal to the call itself. One whose
+    /// connection broke has ended what it guarded; the next call gets a new one.
     async fn keep_guard(&self) {
-        let start = || async {
-            if !self.carrier.lasts() {
-                return None;
-            }
-            let mut argv = self.carrier.prefix("", false);
-            argv.extend(["sh", "-c"].map(str::to_owned));
-            argv.push(format!("{SWEEP}{GUARD}"));
-            argv.extend(["sh".to_owned(), format!("{}-", self.mark)]);
-            let (command, args) = head_and_rest(argv);
-            let request = StartRequest { command, args, ..StartRequest::default() };
-            self.start_client(request).await.ok().map(Mutex::new)
-        };
-        self.guard.get_or_init(start).await;
+        if !self.carrier.lasts() {
+            return;
+        }
+        let mut guard = self.guard.lock().await;
+        if guard.as_ref().is_some_and(|guard| guard.control.wait().now_or_never().is_none()) {
+            return;
+        }
+        let mut argv = self.carrier.prefix(&self.mark, false);
+        argv.extend(["sh", "-c"].map(str::to_owned));
+        argv.push(format!("{SWEEP}{GUARD}"));
+        argv.extend(["sh".to_owned(), self.mark.to_string()]);
+        let (command, args) = head_and_rest(argv);
+        let request = StartRequest { command, args, ..StartRequest::default() };
+        *guard = self.start_client(request).await.ok();
     }
 }
 
@@ -310,9 +415,10 @@ impl Closer for Carried {
     /// Ends everything at the far side.
     fn close(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            let pattern = format!("{}-", self.mark);
-            let swept = self.client.spawn(Self::sweep_request(self.carrier.as_ref(), &pattern)).await;
-            if swept.outcome.success() { Ok(()) } else { Err(swept.outcome.to_string()) }
+            let swept = self.sweeper(&self.mark).run().await;
+            // Its stdin closes, and it has nothing left to end.
+            self.guard.lock().await.take();
+            if swept.success() { Ok(()) } else { Err(swept.to_string()) }
         })
     }
 }
@@ -322,25 +428,6 @@ struct Words<'a> {
     env: &'a [EnvEntry],
     command: &'a str,
     args: &'a [String],
-}
-
-enum End {
-    Code(i32),
-    Missing,
-    Cwd,
-}
-
-/// Takes the script's last word out of stderr.
-fn take_end(stderr: &mut Vec<u8>, mark: &str) -> Option<End> {
-    let needle = format!("\n\u{1e}{mark} ").into_bytes();
-    let at = stderr.windows(needle.len()).rposition(|window| window == needle)?;
-    let word = String::from_utf8_lossy(&stderr[at + needle.len()..]).trim().to_owned();
-    stderr.truncate(at);
-    match word.as_str() {
-        "missing" => Some(End::Missing),
-        "cwd" => Some(End::Cwd),
-        code => code.lines().next().and_then(|code| code.parse().ok()).map(End::Code),
-    }
 }
 
 /// A shell can only say 128 + n for a signal; a program that returns such a code itself is rarer.
@@ -354,24 +441,4 @@ fn from_code(code: i32) -> Outcome {
 fn head_and_rest(mut argv: Vec<String>) -> (String, Vec<String>) {
     let rest = argv.split_off(1.min(argv.len()));
     (argv.pop().unwrap_or_default(), rest)
-}
-
-/// Unlike that of any other sandbox on any machine, and nothing a regular expression would read otherwise.
-fn fresh_mark() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
-    format!("cs{now:x}p{:x}n{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_word_is_taken_out_of_stderr() {
-        let mut stderr = b"warning\n\x1em1 0\nfake\n\n\x1em1 7\n".to_vec();
-        assert!(matches!(take_end(&mut stderr, "m1"), Some(End::Code(7))));
-        assert_eq!(stderr, b"warning\n\x1em1 0\nfake\n");
-        assert!(take_end(&mut stderr, "m2").is_none());
-    }
 }

@@ -18,6 +18,7 @@
 
 mod collected;
 mod live;
+pub mod orphans;
 
 use crate::{EnvEntry, Request, Response, Sandbox};
 use futures_util::future::BoxFuture;

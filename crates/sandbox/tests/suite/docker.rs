@@ -2,17 +2,21 @@
 
 use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, StartRequest, Stdio, global_registry,
-    suite::{self, Case, Subject},
+    suite::{self, Case, Subject, orphans::ends_by_the_caller},
 };
 use serde_json::{Map, Value, json};
-use std::{sync::Arc, time::Duration};
-use testkit::engines::{Container, docker};
+use std::{path::Path, sync::Arc, time::Duration};
+use testkit::engines::{Container, Docker, USERLAND, docker, podman};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 
 fn build(mode: &str, config: Value) -> Arc<dyn Sandbox> {
+    build_on(docker(), mode, config)
+}
+
+fn build_on(engine: &Docker, mode: &str, config: Value) -> Arc<dyn Sandbox> {
     let Value::Object(mut config) = config else { panic!("an object") };
-    config.insert("docker_path".into(), json!(docker().client));
+    config.insert("docker_path".into(), json!(engine.client));
     global_registry().lookup(mode).unwrap().build("box", &config).unwrap()
 }
 
@@ -50,7 +54,7 @@ async fn fresh_containers_pass(chosen: impl Fn(&Case) -> bool) {
     }
 }
 
-fn sh(script: &str) -> Request {
+pub(crate) fn sh(script: &str) -> Request {
     Request { timeout: Duration::from_secs(30), ..Request::new("sh").args(["-c", script]) }
 }
 
@@ -101,7 +105,7 @@ async fn failures_of_the_transport_are_not_failures_of_the_program() {
 }
 
 /// Detached in the ways that programs detach; each says that it lives.
-const NASTY: &str = "(setsid sleep 7001 &) ; nohup sleep 7002 >/dev/null 2>&1 & \
+pub(crate) const NASTY: &str = "(setsid sleep 7001 &) ; nohup sleep 7002 >/dev/null 2>&1 & \
     sh -c 'trap \"\" TERM HUP INT; sleep 7003' & sleep 7004";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,6 +156,55 @@ async fn live_processes_stream_and_end_with_their_handle() {
     sandbox.closer().unwrap().close().await.unwrap();
 }
 
+/// This machine's programs, and a folder that both sides know by the same name.
+fn volumes(shared: &Path) -> Vec<String> {
+    let userland = USERLAND.iter().map(|folder| format!("{folder}:{folder}:ro"));
+    userland.chain([format!("{0}:{0}", shared.display())]).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_outlives_a_call_in_a_container() {
+    let shared = tempfile::tempdir().unwrap();
+    let container = docker().container_with(&volumes(shared.path()));
+    ends_by_the_caller(exec(&container), shared.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_outlives_a_call_in_a_container_of_its_own() {
+    let shared = tempfile::tempdir().unwrap();
+    let config = json!({"image": docker().image, "network": "none", "mounts": volumes(shared.path())});
+    ends_by_the_caller(build("docker_run", config), shared.path()).await;
+}
+
+/// Scripts and words are the same as for docker; what differs is the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn podman_takes_the_same_words() {
+    const CASES: [&str; 9] = [
+        "killed by a signal",
+        "stdout and stderr apart",
+        "binary bytes",
+        "environment merge",
+        "missing command",
+        "timeout leaves nobody",
+        "cancel leaves nobody",
+        "live: separate streams",
+        "live: kill leaves nobody",
+    ];
+    let shared = tempfile::tempdir().unwrap();
+    let volumes = volumes(shared.path());
+    let container = podman().container_with(&volumes);
+    let exec = build_on(podman(), "docker_exec", json!({"container": container.id}));
+    let config = json!({"image": podman().image, "network": "none", "mounts": volumes});
+    let run = build_on(podman(), "docker_run", config);
+    for sandbox in [exec, run] {
+        let subject = Subject::new(sandbox, shared.path()).signals_as_codes();
+        for case in suite::cases().iter().filter(|case| CASES.contains(&case.name)) {
+            case.run(&subject).await;
+        }
+    }
+    wait_for(|| podman().run(&["ps", "-aq", "--filter", "label=codegen-sandbox.call"]).is_empty());
+}
+
 #[test]
 fn unknown_and_missing_keys_are_named() {
     let lookup = |mode: &str, config: Map<String, Value>| {
@@ -175,7 +228,7 @@ fn containers_left() -> String {
     docker().run(&["ps", "-aq", "--filter", "label=codegen-sandbox.call"])
 }
 
-fn wait_for(condition: impl Fn() -> bool) {
+pub(crate) fn wait_for(condition: impl Fn() -> bool) {
     for _ in 0..400 {
         if condition() {
             return;

@@ -89,9 +89,9 @@ impl Host {
         }
         let workspace = folder.path().join("work");
         run("git", &["init", "-q", workspace.to_str().unwrap()]);
-        for script in ["escape.py", "nasty.py"] {
-            let from = format!("{}/tests/suite/{script}", env!("CARGO_MANIFEST_DIR"));
-            std::fs::copy(from, folder.path().join(script)).unwrap();
+        for script in ["tests/suite/escape.py", "src/suite/nasty.py"].map(std::path::Path::new) {
+            let from = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+            std::fs::copy(from, folder.path().join(script.file_name().unwrap())).unwrap();
         }
         let tmp = tempfile::tempdir().unwrap();
         let name = tmp.path().file_name().unwrap().as_encoded_bytes();
@@ -192,13 +192,18 @@ impl Drop for Host {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn namespaces_leave_no_orphan() {
     let place = tempfile::tempdir().unwrap();
-    crate::orphans::ends_by_the_caller(Arc::new(build(Tier::Namespaces, place.path())), place.path()).await;
+    sandbox::suite::orphans::ends_by_the_caller(
+        Arc::new(build(Tier::Namespaces, place.path())),
+        place.path(),
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn landlock_leaves_no_orphan() {
     let place = tempfile::tempdir().unwrap();
-    crate::orphans::ends_by_the_caller(Arc::new(build(Tier::Landlock, place.path())), place.path()).await;
+    sandbox::suite::orphans::ends_by_the_caller(Arc::new(build(Tier::Landlock, place.path())), place.path())
+        .await;
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod caps;
 mod docker;
 mod escape;
 mod isolated;
+mod kubernetes;
 mod load;
 mod orphans;
 mod registry;

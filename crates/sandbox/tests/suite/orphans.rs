@@ -7,144 +7,19 @@ use rustix::{
     fs::FlockOperation,
     process::{Pid, Signal},
 };
-use sandbox::{Outcome, Request, Sandbox, StartRequest, Stdio, direct::Direct, isolated::Tier};
+use sandbox::{
+    Outcome, Request, Sandbox,
+    direct::Direct,
+    isolated::Tier,
+    suite::orphans::{KINDS, Nasty, ends_by_the_caller},
+};
 use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
-
-pub(crate) const KINDS: [&str; 5] = ["setsid", "nohup", "daemon", "loop", "bomb"];
-
-/// A program that leaves descendants, and the file they lock.
-pub(crate) struct Nasty {
-    folder: tempfile::TempDir,
-    kind: &'static str,
-}
-
-impl Nasty {
-    pub(crate) fn new(kind: &'static str) -> Self {
-        Self::within(&std::env::temp_dir(), kind)
-    }
-
-    pub(crate) fn within(place: &Path, kind: &'static str) -> Self {
-        let folder = tempfile::tempdir_in(place).unwrap();
-        std::fs::copy(
-            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/nasty.py"),
-            folder.path().join("nasty.py"),
-        )
-        .unwrap();
-        Self { folder, kind }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    pub(crate) fn args(&self) -> Vec<String> {
-        let files = ["nasty.py", "lock", "ready"].map(|f| self.file(f).display().to_string());
-        files.into_iter().chain([self.kind.to_owned()]).collect()
-    }
-
-    pub(crate) fn request(&self) -> Request {
-        Request { timeout: Duration::from_secs(50), ..Request::new("python3").args(self.args()) }
-    }
-
-    pub(crate) fn live(&self) -> StartRequest {
-        StartRequest {
-            command: "python3".into(),
-            args: self.args(),
-            stdio: Stdio::Merged,
-            ..Default::default()
-        }
-    }
-
-    pub(crate) async fn ready(&self) {
-        let path = self.file("ready");
-        let limit = Instant::now() + Duration::from_secs(30);
-        while !path.exists() {
-            if Instant::now() > limit {
-                let said =
-                    ["output", "errors"].map(|f| std::fs::read_to_string(self.file(f)).unwrap_or_default());
-                panic!("{}: the program never got ready {}", self.kind, said.join("\n"));
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let lock = File::open(self.file("lock")).unwrap();
-        let held = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        assert!(held.is_err(), "{}: nobody holds the lock, so the test would prove nothing", self.kind);
-    }
-
-    /// Everybody is gone at this moment.
-    pub(crate) fn assert_gone(&self, after: &str) {
-        let lock = File::open(self.file("lock")).unwrap();
-        let free = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        assert!(free.is_ok(), "{} after {after}: somebody is still alive", self.kind);
-    }
-
-    /// Everybody goes, though nobody can be waited for.
-    pub(crate) async fn wait_gone(&self, after: &str) {
-        let lock = File::open(self.file("lock")).unwrap();
-        let limit = Instant::now() + Duration::from_secs(30);
-        while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            assert!(Instant::now() < limit, "{} after {after}: somebody is still alive", self.kind);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-/// Every way in which the caller ends a program, on every kind.
-pub(crate) async fn ends_by_the_caller(sandbox: Arc<dyn Sandbox>, place: &Path) {
-    for kind in KINDS {
-        let nasty = Nasty::within(place, kind);
-        let mut request = nasty.request();
-        request.args.push("7".into());
-        assert_eq!(sandbox.spawn(request).await.outcome, Outcome::Exited(7), "{kind}: its own exit code");
-        nasty.assert_gone("a normal exit");
-
-        let nasty = Nasty::within(place, kind);
-        let mut request = nasty.request();
-        // Long enough for most kinds to be in place; whoever is not yet must die all the same.
-        request.timeout = Duration::from_millis(600);
-        assert_eq!(sandbox.spawn(request).await.outcome, Outcome::TimedOut, "{kind}");
-        if nasty.file("lock").exists() {
-            nasty.assert_gone("a timeout");
-        }
-
-        let nasty = Nasty::within(place, kind);
-        let request = nasty.request();
-        let cancel = request.cancel.clone();
-        let (response, ()) = tokio::join!(sandbox.spawn(request), async {
-            nasty.ready().await;
-            cancel.cancel();
-        });
-        assert_eq!(response.outcome, Outcome::Cancelled, "{kind}");
-        nasty.assert_gone("a cancel");
-
-        let nasty = Nasty::within(place, kind);
-        tokio::select! {
-            response = sandbox.spawn(nasty.request()) => panic!("{kind} ended by itself: {response:?}"),
-            () = nasty.ready() => {}
-        }
-        nasty.wait_gone("a dropped call").await;
-
-        let streaming = sandbox.streaming().unwrap();
-        let nasty = Nasty::within(place, kind);
-        let process = streaming.start(nasty.live()).await.unwrap();
-        nasty.ready().await;
-        process.control.kill();
-        assert_eq!(process.control.wait().await, Outcome::Cancelled, "{kind}");
-        nasty.assert_gone("a kill");
-
-        let nasty = Nasty::within(place, kind);
-        let process = streaming.start(nasty.live()).await.unwrap();
-        nasty.ready().await;
-        drop(process);
-        nasty.wait_gone("a dropped process").await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn direct_when_the_caller_ends_it() {
@@ -251,7 +126,7 @@ async fn when_the_server_is_killed() {
                 if by != Signal::KILL && kind != "setsid" {
                     continue;
                 }
-                let nasty = Nasty::new(kind);
+                let nasty = Nasty::within(&std::env::temp_dir(), kind);
                 let server = Server::start(mode, &nasty);
                 nasty.ready().await;
                 signal(server.pid(), by);
@@ -267,7 +142,7 @@ async fn when_a_process_between_is_killed(mode: Mode) {
     for depth in 1..=mode.between().len() {
         for kind in KINDS {
             let names = &mode.between()[..depth];
-            let nasty = Nasty::new(kind);
+            let nasty = Nasty::within(&std::env::temp_dir(), kind);
             let mut server = Server::start(mode, &nasty);
             nasty.ready().await;
             signal(server.descendant(names), Signal::KILL);
