@@ -27,6 +27,10 @@ pub struct ServeFlags {
     #[arg(long)]
     pub insecure_no_auth: bool,
 
+    /// Run commands for other servers that have this one as a sandbox of mode `remote`; needs tokens
+    #[arg(long, requires = "auth_token_file")]
+    pub allow_remote_exec: bool,
+
     /// Names accepted in the Host header besides localhost and IP addresses
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub allow_host: Vec<String>,
@@ -96,6 +100,8 @@ pub struct Listen {
     pub addr: SocketAddr,
     /// Whoever presents one of these may come in; empty means everybody.
     pub tokens: Vec<Token>,
+    /// Whether commands of other servers are run.
+    pub remote_exec: bool,
     /// Names accepted in the Host header besides localhost and IP addresses, in lower case.
     pub hosts: Vec<String>,
     /// Browser origins accepted besides loopback and the server's own, in lower case.
@@ -114,7 +120,13 @@ impl Listen {
             return Err(ConfigError::OpenAddress { addr });
         }
         let lower = |list: &[String]| list.iter().map(|name| name.trim().to_lowercase()).collect();
-        Ok(Self { addr, tokens, hosts: lower(&flags.allow_host), origins: lower(&flags.allow_origin) })
+        Ok(Self {
+            addr,
+            tokens,
+            remote_exec: flags.allow_remote_exec,
+            hosts: lower(&flags.allow_host),
+            origins: lower(&flags.allow_origin),
+        })
     }
 }
 

@@ -59,6 +59,7 @@ pub mod isolated;
 mod local;
 mod outcome;
 mod registry;
+pub mod remote;
 mod request;
 pub mod spawner;
 mod stream;

@@ -93,6 +93,7 @@ impl Registry {
             ("docker_exec", crate::carried::exec_factory()),
             ("docker_run", crate::carried::run_factory()),
             ("kubectl_exec", crate::carried::kubectl_factory()),
+            (crate::remote::MODE, crate::remote::factory()),
         ];
         Self { factories: RwLock::new(modes.map(|(mode, factory)| (mode.to_owned(), factory)).into()) }
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::Context;
 use config::{Listen, Settings};
-use std::{fmt::Write, net::SocketAddr, process::ExitCode, time::Duration};
+use std::{fmt::Write, net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tools::Host;
@@ -27,11 +27,16 @@ pub(crate) async fn serve(settings: Settings, listen: Listen, log: &str) -> anyh
     reload::on_hangup(&host)?;
     print(&banner(&host, &listen, listener.local_addr()?));
     let limits = host.settings.limits.clone();
-    let mcp = mcp::http(&host, Gate::new(&listen, &limits));
+    let gate = Gate::new(&listen, &limits);
+    let mcp = mcp::http(&host, Arc::clone(&gate));
+    let mut routes = mcp.routes;
+    if listen.remote_exec {
+        routes = routes.merge(http::exec_routes(&host, gate, mcp.hang_up.clone()));
+    }
     let last_connection = CancellationToken::new();
     let serving = {
         let last_connection = last_connection.clone();
-        tokio::spawn(async move { http::serve(listener, mcp.routes, &limits, last_connection).await })
+        tokio::spawn(async move { http::serve(listener, routes, &limits, last_connection).await })
     };
     stop.asked().await;
     tracing::info!("stopping: no new calls; a second signal ends at once");
@@ -58,6 +63,10 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
     let _ = writeln!(text, "  tools      {}: {}", tools.len(), tools.join(", "));
     let _ = writeln!(text, "  isolation  {}", place::in_force(&host.settings));
     let _ = writeln!(text, "  access     {}", access(listen));
+    if listen.remote_exec {
+        let _ =
+            writeln!(text, "  remote     runs commands for other servers that have this one as a sandbox");
+    }
     let _ = writeln!(text, "  address    http://{addr}/mcp (older clients: http://{addr}/sse)");
     let _ =
         writeln!(text, "\nClaude Code:\n  {}\nOther clients:\n{}", claude(listen, addr), entry(listen, addr));

@@ -65,7 +65,8 @@ fn attend(
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.idle_connection)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .with_upgrades();
     let connection = connections.watch(connection);
     tokio::spawn(async move {
         if let Err(error) = connection.await {

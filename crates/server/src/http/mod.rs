@@ -1,10 +1,12 @@
 //! HTTP without MCP: who may come in, how much, how fast.
 
 pub(crate) mod auth;
+mod exec;
 mod listen;
 mod origin;
 mod watch;
 
+pub(crate) use exec::routes as exec_routes;
 pub(crate) use listen::{Peer, serve};
 pub(crate) use watch::{Held, Hold, hold};
 

@@ -1,0 +1,134 @@
+//! One server as the sandbox of another: the far side is the real binary.
+
+use crate::support::{ANN, BOB, eventually, plain, tokens};
+use sandbox::{
+    EnvEntry, Outcome, Request, Sandbox, StartRequest, Stdio, global_registry,
+    suite::{self, Subject, orphans},
+};
+use serde_json::json;
+use std::{path::Path, sync::Arc, time::Duration};
+use testkit::{Served, Workspace};
+
+/// A far side whose commands run as `place` says, and its workspace.
+struct Far {
+    served: Served,
+    workspace: Workspace,
+    files: Workspace,
+}
+
+impl Far {
+    fn start(default_sandbox: &str) -> Self {
+        let (files, workspace) = (Workspace::with(&[]), Workspace::with(&[("here.txt", "far\n")]));
+        let config = files.root().join("runtime.yaml");
+        let text = format!(
+            "apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n  sandboxes:\n    \
+             locked: {{ mode: isolated }}\n  tools: {{ default_sandbox: {default_sandbox} }}\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let launch = plain(&workspace).args(["--auth-token-file", &tokens(&files), "--allow-remote-exec"]);
+        let served = launch.arg("--config").arg(config).serve();
+        Self { served, workspace, files }
+    }
+
+    fn sandbox(&self, token: &str) -> Arc<dyn Sandbox> {
+        let file = self.files.root().join(token);
+        std::fs::write(&file, format!("{token}\n")).unwrap();
+        near(&format!("http://{}", self.served.address()), Some(&file))
+    }
+}
+
+fn near(url: &str, token_file: Option<&Path>) -> Arc<dyn Sandbox> {
+    let config = json!({"url": url, "token_file": token_file});
+    global_registry().lookup("remote").unwrap().build("far", config.as_object().unwrap()).unwrap()
+}
+
+fn sh(script: &str) -> Request {
+    Request { timeout: Duration::from_secs(40), ..Request::new("sh").args(["-c", script]) }
+}
+
+fn transport(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Transport { why } => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn remote_passes_the_suite() {
+    let far = Far::start("locked");
+    suite::run(Subject::new(far.sandbox(ANN), far.workspace.root())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_outlives_a_call_at_the_far_side() {
+    let far = Far::start("direct");
+    orphans::ends_by_the_caller(far.sandbox(ANN), far.workspace.root()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_megabytes_a_folder_and_an_environment() {
+    let far = Far::start("direct");
+    let sandbox = far.sandbox(ANN);
+    let bytes: Vec<u8> = (0..50u32 << 20).map(|n| (n ^ n >> 8) as u8).collect();
+    let response = sandbox.spawn(Request { stdin: bytes.clone(), ..sh("cat") }).await;
+    assert_eq!(response.outcome, Outcome::Exited(0));
+    assert!(response.stdout == bytes, "{} of {} bytes came back", response.stdout.len(), bytes.len());
+    // A command that names no folder runs in the far side's workspace.
+    let env = ["A=near", "CARGO_MANIFEST_DIR"].map(EnvEntry::parse).to_vec();
+    let response =
+        sandbox.spawn(Request { env, ..sh("cat here.txt; echo \"$A $CARGO_MANIFEST_DIR\"") }).await;
+    let expected = format!("far\nnear {}\n", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(String::from_utf8_lossy(&response.stdout), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_may_not_is_told_so() {
+    let far = Far::start("direct");
+    let readonly = transport(far.sandbox(BOB).spawn(sh("true")).await.outcome);
+    assert!(readonly.contains("403") && readonly.contains("read-only"), "{readonly}");
+    let stranger = transport(far.sandbox("0123456789abcdef-stranger").spawn(sh("true")).await.outcome);
+    assert!(stranger.contains("401"), "{stranger}");
+    let workspace = Workspace::with(&[]);
+    let closed = plain(&workspace).serve();
+    let closed =
+        transport(near(&format!("http://{}", closed.address()), None).spawn(sh("true")).await.outcome);
+    assert!(closed.contains("--allow-remote-exec"), "{closed}");
+    let nobody = transport(near("http://127.0.0.1:1", None).spawn(sh("true")).await.outcome);
+    assert!(nobody.contains("http://127.0.0.1:1"), "{nobody}");
+    let without_tokens = plain(&workspace).arg("--allow-remote-exec").command("serve").output().unwrap();
+    assert_eq!(without_tokens.status.code(), Some(2));
+}
+
+/// Whichever way the far side goes, the call has its answer, and the next one a new connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_far_side_that_vanishes_is_an_answer() {
+    let workspace = Workspace::with(&[]);
+    let flag = workspace.root().join("flag");
+    for signal in ["KILL", "STOP"] {
+        let far = Far::start("direct");
+        let sandbox = far.sandbox(ANN);
+        let call = sandbox.spawn(sh(&format!("touch {}; sleep 1000", flag.display())));
+        let vanish = async {
+            let seen = flag.clone();
+            let wait = move || eventually("the far command runs", || seen.exists());
+            tokio::task::spawn_blocking(wait).await.unwrap();
+            far.served.process().signal(signal);
+        };
+        let (response, ()) = tokio::join!(call, vanish);
+        assert!(transport(response.outcome).contains("sign of life"));
+        std::fs::remove_file(&flag).unwrap();
+        if signal == "STOP" {
+            far.served.process().signal("CONT");
+            assert_eq!(sandbox.spawn(sh("exit 3")).await.outcome, Outcome::Exited(3), "the next call works");
+            let live = StartRequest {
+                command: "sh".into(),
+                args: vec!["-c".into(), "sleep 1000".into()],
+                stdio: Stdio::Merged,
+                ..StartRequest::default()
+            };
+            let process = sandbox.streaming().unwrap().start(live).await.unwrap();
+            far.served.process().kill();
+            transport(process.control.wait().await);
+        }
+    }
+}
