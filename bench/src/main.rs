@@ -9,6 +9,7 @@ mod life;
 mod lsp;
 mod probe;
 mod report;
+mod sandboxes;
 mod search;
 mod subjects;
 mod tree;
@@ -30,13 +31,14 @@ const MEASURES: &[(&str, Measure)] = &[
     ("search", search::search),
     ("bash", calls::bash),
     ("lsp", lsp::lsp),
+    ("sandboxes", sandboxes::sandboxes),
     ("start", life::start),
     ("sessions", life::sessions),
     ("tests", verify::tests),
     ("feedback", verify::feedback),
 ];
 
-const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|lsp|start|sessions|tests|feedback]…
+const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|sandboxes|lsp|start|sessions|tests|feedback]…
   --write  put the table into docs/benchmarks.md";
 
 fn main() -> Result<()> {

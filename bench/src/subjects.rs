@@ -64,20 +64,25 @@ impl Subjects {
     }
 }
 
-/// The peer's entry file, installed into the cache folder when it is not there yet.
+/// The peer's entry file.
 fn peer() -> Result<PathBuf> {
+    Ok(installed(PEER, PEER_VERSION)?.join("node_modules").join(PEER).join("dist/index.js"))
+}
+
+/// A folder of the cache with an npm package, installed when it is not there yet.
+pub(crate) fn installed(package: &str, version: &str) -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let folder = cache.context("HOME is not set")?.join(format!("codegen-sandbox/bench/peer-{PEER_VERSION}"));
-    let entry = folder.join("node_modules").join(PEER).join("dist/index.js");
-    if !entry.exists() {
+    let name = package.rsplit('/').next().unwrap_or(package);
+    let folder = cache.context("HOME is not set")?.join(format!("codegen-sandbox/bench/{name}-{version}"));
+    if !folder.join("node_modules").join(package).exists() {
         fs::create_dir_all(&folder)?;
         let mut install = Command::new("npm");
         install.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
-        run(install.arg(format!("{PEER}@{PEER_VERSION}")))
-            .context("installing the peer needs npm and the network")?;
+        run(install.arg(format!("{package}@{version}")))
+            .with_context(|| format!("installing {package} needs npm and the network"))?;
     }
-    Ok(entry)
+    Ok(folder)
 }
 
 fn run(command: &mut Command) -> Result<()> {
