@@ -162,10 +162,14 @@ fn volumes(shared: &Path) -> Vec<String> {
     userland.chain([format!("{0}:{0}", shared.display())]).collect()
 }
 
+fn as_arguments(volumes: &[String]) -> Vec<&str> {
+    volumes.iter().flat_map(|volume| ["-v", volume]).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_outlives_a_call_in_a_container() {
     let shared = tempfile::tempdir().unwrap();
-    let container = docker().container_with(&volumes(shared.path()));
+    let container = docker().container_with(&as_arguments(&volumes(shared.path())));
     ends_by_the_caller(exec(&container), shared.path()).await;
 }
 
@@ -192,7 +196,7 @@ async fn podman_takes_the_same_words() {
     ];
     let shared = tempfile::tempdir().unwrap();
     let volumes = volumes(shared.path());
-    let container = podman().container_with(&volumes);
+    let container = podman().container_with(&as_arguments(&volumes));
     let exec = build_on(podman(), "docker_exec", json!({"container": container.id}));
     let config = json!({"image": podman().image, "network": "none", "mounts": volumes});
     let run = build_on(podman(), "docker_run", config);

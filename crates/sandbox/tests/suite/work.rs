@@ -186,3 +186,38 @@ git log --oneline | wc -l
         assert!(text.lines().any(|line| line.trim() == "2"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn playwright_test() {
+    let test = r#"
+const { chromium } = require("playwright-core");
+const http = require("node:http");
+const assert = require("node:assert");
+
+(async () => {
+  const server = http.createServer((_, answer) => {
+    answer.setHeader("content-type", "text/html");
+    answer.end("<title>shop</title><button onclick=\"this.textContent='bought'\">buy</button>");
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  // The browser's own sandbox wants namespaces inside of ours.
+  const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox"] });
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  assert.equal(await page.title(), "shop");
+  await page.click("button");
+  assert.equal(await page.textContent("button"), "bought");
+  await page.screenshot({ path: "shop.png" });
+  await browser.close();
+  server.close();
+  console.log("1 passed");
+})();
+"#;
+    let (modules, chromium) = (testkit::tools::node_modules(), testkit::tools::path("chromium"));
+    for tier in TIERS {
+        let project = Project::new(&[("shop.test.cjs", test)]);
+        let script = format!("NODE_PATH={} node shop.test.cjs {}", modules.display(), chromium.display());
+        assert!(project.run(tier, &script).await.contains("1 passed"));
+        assert!(project.path().join("shop.png").exists());
+    }
+}

@@ -125,15 +125,13 @@ impl Docker {
         self.container_with(&[])
     }
 
-    /// A running container that does nothing, with these volumes (`from:to[:ro]`); gone when dropped.
+    /// The same with further arguments for `docker run`.
     ///
     /// # Panics
     /// When it does not start.
-    pub fn container_with(&self, volumes: &[String]) -> Container<'_> {
+    pub fn container_with(&self, more: &[&str]) -> Container<'_> {
         let forever = "trap exit TERM; while :; do sleep 1000 & wait; done";
-        let mut args = vec!["run", "-d", "--network", "none"];
-        args.extend(volumes.iter().flat_map(|volume| ["-v", volume]));
-        args.extend([self.image, "sh", "-c", forever]);
+        let args = [&["run", "-d", "--network", "none"], more, &[self.image, "sh", "-c", forever]].concat();
         Container { docker: self, id: self.run(&args) }
     }
 }
