@@ -4,13 +4,12 @@ use axum::Router;
 use config::Limits;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -25,7 +24,8 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 /// Serves `app` until `stop`; then takes no further connection and lets open ones end.
 pub(crate) async fn serve(listener: TcpListener, app: Router, limits: &Limits, stop: CancellationToken) {
     let slots = Arc::new(Semaphore::new(limits.connections));
-    let connections = GracefulShutdown::new();
+    let (open, mut last) = mpsc::channel(1);
+    let closing = CancellationToken::new();
     loop {
         let (stream, peer) = tokio::select! {
             () = stop.cancelled() => break,
@@ -38,24 +38,33 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, limits: &Limits, s
             },
         };
         match Arc::clone(&slots).try_acquire_owned() {
-            Ok(slot) => attend(stream, peer, &app, limits, &connections, slot),
+            Ok(slot) => attend(
+                stream,
+                peer,
+                &app,
+                limits,
+                Place { closing: closing.clone(), _open: open.clone(), _slot: slot },
+            ),
             Err(_) => turn_away(&stream, peer),
         }
     }
-    drop(listener);
-    if tokio::time::timeout(LINGER, connections.shutdown()).await.is_err() {
+    drop((listener, open));
+    closing.cancel();
+    // It closes when the last connection has ended.
+    if tokio::time::timeout(LINGER, last.recv()).await.is_err() {
         tracing::debug!("connections still open at the end are dropped");
     }
 }
 
-fn attend(
-    stream: TcpStream,
-    peer: SocketAddr,
-    app: &Router,
-    limits: &Limits,
-    connections: &GracefulShutdown,
-    slot: OwnedSemaphorePermit,
-) {
+/// What a connection holds while it is open.
+struct Place {
+    /// It is to end after the answer under way.
+    closing: CancellationToken,
+    _open: mpsc::Sender<()>,
+    _slot: OwnedSemaphorePermit,
+}
+
+fn attend(stream: TcpStream, peer: SocketAddr, app: &Router, limits: &Limits, place: Place) {
     // Small replies must not wait for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     let app = app.clone().map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -67,12 +76,19 @@ fn attend(
         .header_read_timeout(limits.idle_connection)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
         .with_upgrades();
-    let connection = connections.watch(connection);
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        let Place { closing, _open, _slot } = place;
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
             tracing::debug!(%peer, "connection ended: {error}");
         }
-        drop(slot);
     });
 }
 
