@@ -3,7 +3,7 @@
 use super::{
     Terms,
     frame::{Frame, PIECE},
-    link::Link,
+    link::{Link, SILENCE},
     near::WINDOW,
     words::{End, Start, Way},
 };
@@ -35,6 +35,10 @@ pub async fn attend(
     };
     // Whoever is gone does not hear it.
     let _ = link.say.send(Frame::End(end.to_json())).await;
+    let Link { mut heard, say } = link;
+    drop(say);
+    // What is still coming must be taken, or the closing connection would take the answer with it.
+    let _ = tokio::time::timeout(SILENCE, async { while heard.recv().await.is_some() {} }).await;
 }
 
 fn entries(env: Vec<(String, String)>) -> Vec<EnvEntry> {

@@ -102,9 +102,13 @@ async fn upgrade(
     if status == "101" {
         return Ok(stream);
     }
-    let mut body = vec![0; LONGEST];
-    let count = stream.read(&mut body).await.unwrap_or(0);
-    let body = String::from_utf8_lossy(&body[..count]).trim().to_owned();
+    let lines = head.lines().filter_map(|line| line.split_once(':'));
+    let length = lines.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.last().and_then(|(_, length)| length.trim().parse::<u64>().ok()).unwrap_or(0);
+    let mut body = Vec::new();
+    // As much as there is: it only says more about a refusal that stands.
+    let _ = stream.take(length.min(LONGEST as u64)).read_to_end(&mut body).await;
+    let body = String::from_utf8_lossy(&body).trim().to_owned();
     Err(if status == "404" && body.is_empty() {
         "it does not run commands for others (start it with --allow-remote-exec)".to_owned()
     } else {

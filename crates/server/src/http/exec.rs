@@ -53,8 +53,11 @@ async fn exec(
     let Some(workspace) = far.host.settings.workspaces.first() else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "this server has no workspace");
     };
-    let terms = Terms { cwd: workspace.root.clone(), stdin_bytes: far.host.settings.limits.body_bytes };
-    let sandbox = Arc::clone(far.host.runtime().sandbox());
+    let runtime = far.host.runtime();
+    let place = runtime.place();
+    let terms =
+        Terms { cwd: place.paths.inward(&workspace.root), stdin_bytes: far.host.settings.limits.body_bytes };
+    let sandbox = Arc::clone(&place.sandbox);
     let stop = far.stop.clone();
     let upgraded = hyper::upgrade::on(request);
     tokio::spawn(async move {
