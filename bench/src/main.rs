@@ -38,7 +38,8 @@ const MEASURES: &[(&str, Measure)] = &[
     ("feedback", verify::feedback),
 ];
 
-const USAGE: &str = "usage: bench [--write] [read|edit|search|bash|sandboxes|lsp|start|sessions|tests|feedback]…
+const USAGE: &str =
+    "usage: bench [--write] [read|edit|search|bash|sandboxes|lsp|start|sessions|tests|feedback]…
   --write  put the table into docs/benchmarks.md";
 
 fn main() -> Result<()> {

@@ -103,8 +103,8 @@ async fn upgrade(
         return Ok(stream);
     }
     let lines = head.lines().filter_map(|line| line.split_once(':'));
-    let length = lines.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length = length.last().and_then(|(_, length)| length.trim().parse::<u64>().ok()).unwrap_or(0);
+    let mut lengths = lines.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = lengths.next_back().and_then(|(_, length)| length.trim().parse::<u64>().ok()).unwrap_or(0);
     let mut body = Vec::new();
     // As much as there is: it only says more about a refusal that stands.
     let _ = stream.take(length.min(LONGEST as u64)).read_to_end(&mut body).await;
