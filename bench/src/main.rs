@@ -6,7 +6,10 @@ mod calls;
 mod client;
 mod http;
 mod life;
+mod live;
 mod lsp;
+#[path = "../../crates/workspace/tests/suite/oracle.rs"]
+mod oracle;
 mod probe;
 mod report;
 mod sandboxes;
@@ -29,6 +32,7 @@ const MEASURES: &[(&str, Measure)] = &[
     ("read", calls::read),
     ("edit", calls::edit),
     ("search", search::search),
+    ("live", live::live),
     ("bash", calls::bash),
     ("lsp", lsp::lsp),
     ("sandboxes", sandboxes::sandboxes),
@@ -39,11 +43,18 @@ const MEASURES: &[(&str, Measure)] = &[
 ];
 
 const USAGE: &str =
-    "usage: bench [--write] [read|edit|search|bash|sandboxes|lsp|start|sessions|tests|feedback]…
-  --write  put the table into docs/benchmarks.md";
+    "usage: bench [--write] [read|edit|search|live|bash|sandboxes|lsp|start|sessions|tests|feedback]…
+  --write  put the table into docs/benchmarks.md
+usage: bench oracle [--rounds N] [--seed N]
+  random changes, then questions to the live workspace and to a fresh walk: do they answer the same?";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "oracle"
+    {
+        return live::oracle(rest);
+    }
     let write = arguments.iter().any(|argument| argument == "--write");
     let named: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| *argument != "--write").collect();

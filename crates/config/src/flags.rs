@@ -46,6 +46,10 @@ pub struct Flags {
     #[arg(long, value_name = "N", value_parser = listen::at_least_one, help_heading = "Limits")]
     pub max_calls: Option<usize>,
 
+    /// Memory that the index of one workspace may take; past it large files leave it [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Limits")]
+    pub index_budget: Option<u64>,
+
     /// How long calls may go on after the first SIGTERM or SIGINT [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
     pub grace: Option<Duration>,
@@ -112,6 +116,9 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
             server_idle: flags.server_idle.unwrap_or(limits.server_idle),
             server_answer: flags.server_answer.unwrap_or(limits.server_answer),
             server_memory: flags.server_memory.unwrap_or(limits.server_memory),
+            index_budget: flags
+                .index_budget
+                .map_or(limits.index_budget, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             ..limits
         },
         readonly: flags.readonly,

@@ -68,6 +68,8 @@ pub struct Limits {
     pub server_answer: Duration,
     /// Bytes of memory that one language server may take, with everything it starts.
     pub server_memory: u64,
+    /// Bytes of memory that one workspace's index may take.
+    pub index_budget: usize,
 }
 
 impl Default for Limits {
@@ -85,6 +87,7 @@ impl Default for Limits {
             server_idle: Duration::from_secs(600),
             server_answer: Duration::from_secs(45),
             server_memory: 4 << 30,
+            index_budget: 256 << 20,
         }
     }
 }

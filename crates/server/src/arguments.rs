@@ -89,6 +89,7 @@ fn misplaced(flag: &str) -> String {
         "log",
         "format",
         "max-calls",
+        "index-budget",
         "grace",
         "config",
     ];

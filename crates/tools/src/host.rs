@@ -95,7 +95,8 @@ impl Host {
         let mut workspaces = BTreeMap::new();
         for named in &settings.workspaces {
             let workspace = Arc::new(Workspace::open(&named.name, &named.root)?);
-            workspace.go_live(LiveOptions::default());
+            let budget = settings.limits.index_budget;
+            workspace.go_live(LiveOptions { budget, ..LiveOptions::default() });
             workspaces.insert(named.name.clone(), workspace);
         }
         let runtime = runtime.with_denylist(settings.denylist.clone());

@@ -1,11 +1,13 @@
 //! Finding files by name.
 
+use std::cell::OnceCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{Glob, GlobBuilder, GlobMatcher};
 
+use crate::beneath::as_path;
 use crate::error::FileError;
 use crate::path::ContainedPath;
 use crate::root::Workspace;
@@ -51,14 +53,23 @@ pub enum GlobError {
     File(#[from] FileError),
 }
 
-/// A compiled pattern and how deep it can reach.
+/// A compiled pattern, how deep it can reach, and what every match must look like.
 pub(crate) struct Pattern {
-    matcher: GlobMatcher,
+    glob: Glob,
+    /// Compiling takes longer than all the rest, so only when it is needed.
+    matcher: OnceCell<GlobMatcher>,
     /// Folders it may pass through.
     pub(crate) depth: usize,
     /// Leading folders that are spelled out.
     pub(crate) literal: PathBuf,
+    /// One of these ends every match; none: nothing is known.
+    endings: Vec<String>,
+    /// Whether the ending alone decides.
+    by_ending: bool,
 }
+
+/// What means something else than itself in a pattern.
+const SPECIAL: [char; 9] = ['*', '?', '[', ']', '{', '}', '\\', ',', '!'];
 
 impl Pattern {
     pub(crate) fn new(pattern: &str) -> Result<Self, GlobError> {
@@ -83,17 +94,54 @@ impl Pattern {
             }
             literal.push(part);
         }
+        let (before, endings) = endings(tidy);
+        let by_ending = before == "**/*" && !tidy[before.len()..].contains('/');
+        let matcher = OnceCell::new();
         // an alternative that spans a slash makes "spelled out" and "depth" meaningless
         if tidy.split('/').any(|part| part.matches('{').count() != part.matches('}').count()) {
-            return Ok(Self { matcher: glob.compile_matcher(), depth: usize::MAX, literal: PathBuf::new() });
+            return Ok(Self {
+                glob,
+                matcher,
+                depth: usize::MAX,
+                literal: PathBuf::new(),
+                endings,
+                by_ending,
+            });
         }
-        Ok(Self { matcher: glob.compile_matcher(), depth, literal })
+        Ok(Self { glob, matcher, depth, literal, endings, by_ending })
+    }
+
+    fn engine(&self) -> &GlobMatcher {
+        self.matcher.get_or_init(|| self.glob.compile_matcher())
     }
 
     /// Whether a file matches, by its path below the folder that was searched.
-    pub(crate) fn matches(&self, below: &Path) -> bool {
-        self.matcher.is_match(below)
+    pub(crate) fn matches(&self, below: &[u8]) -> bool {
+        // most files are not meant, and the engine takes longer than this to say so
+        let may =
+            self.endings.is_empty() || self.endings.iter().any(|ending| below.ends_with(ending.as_bytes()));
+        may && (self.by_ending || self.engine().is_match(as_path(below)))
     }
+}
+
+/// Splits a pattern into what ends every match and what stands before that. The ending may be a list in braces.
+fn endings(pattern: &str) -> (&str, Vec<String>) {
+    let tail = |text: &str| text.rfind(SPECIAL).map_or(0, |at| at + 1);
+    let at = tail(pattern);
+    if at < pattern.len() {
+        let (before, ending) = pattern.split_at(at);
+        // `**/x` matches `x` too
+        return (before, vec![ending.trim_start_matches('/').to_owned()]);
+    }
+    let list = pattern.strip_suffix('}').and_then(|rest| rest.rsplit_once('{'));
+    let Some((stem, list)) = list else { return (pattern, Vec::new()) };
+    let special = |c: char| c == '/' || (c != ',' && SPECIAL.contains(&c));
+    if list.contains(special) || stem.ends_with('\\') {
+        return (pattern, Vec::new());
+    }
+    let (before, ending) = stem.split_at(tail(stem));
+    let ending = ending.trim_start_matches('/');
+    (before, list.split(',').map(|one| format!("{ending}{one}")).collect())
 }
 
 impl Workspace {
@@ -102,10 +150,18 @@ impl Workspace {
         let pattern = Pattern::new(&query.pattern)?;
         let base = query.path.relative();
         self.check_folder(&query.path)?;
-        let wanted = |path: &Path| path.strip_prefix(base).is_ok_and(|below| pattern.matches(below));
-        if let Some(found) = self.live_files(base, query.fresh, &wanted) {
-            return Ok(newest(found, query.limit));
+        let inside = base.as_os_str().as_bytes();
+        let wanted = |path: &[u8]| {
+            let below = match inside {
+                [] => Some(path),
+                _ => path.strip_prefix(inside).and_then(|rest| rest.strip_prefix(b"/")),
+            };
+            below.is_some_and(|below| pattern.matches(below))
+        };
+        if let Some(reply) = self.live_newest(base, query.fresh, query.limit, wanted) {
+            return Ok(reply);
         }
+        let _hurry = self.hurry();
         // joining nothing would leave a slash at the end
         let start: PathBuf = base.components().chain(pattern.literal.components()).collect();
         if start != base && leaves_out(self, base, &start) {
@@ -119,7 +175,7 @@ impl Workspace {
         }
         let matching = all
             .into_iter()
-            .filter(|path| wanted(path))
+            .filter(|path| wanted(path.as_os_str().as_bytes()))
             .filter_map(|path| Some((self.modified(&path)?, path)));
         Ok(newest(matching.collect(), query.limit))
     }
@@ -137,7 +193,7 @@ impl Workspace {
     }
 
     /// When a file was modified last; `None` when it is gone, or was swapped for something else.
-    pub(crate) fn modified(&self, relative: &Path) -> Option<(i64, i64)> {
+    fn modified(&self, relative: &Path) -> Option<(i64, i64)> {
         let stat = self.lstat(relative).ok()?;
         let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
         regular.then_some((stat.st_mtime, stat.st_mtime_nsec as i64))
@@ -145,7 +201,7 @@ impl Workspace {
 }
 
 /// The `limit` newest, newest first, ties by path.
-pub(crate) fn newest(mut found: Vec<((i64, i64), Box<Path>)>, limit: usize) -> GlobReply {
+fn newest(mut found: Vec<((i64, i64), Box<Path>)>, limit: usize) -> GlobReply {
     let total = found.len();
     let order = |a: &((i64, i64), Box<Path>), b: &((i64, i64), Box<Path>)| {
         b.0.cmp(&a.0).then_with(|| a.1.as_os_str().as_bytes().cmp(b.1.as_os_str().as_bytes()))
@@ -158,4 +214,42 @@ pub(crate) fn newest(mut found: Vec<((i64, i64), Box<Path>)>, limit: usize) -> G
     }
     found.sort_unstable_by(order);
     GlobReply { files: found.into_iter().map(|(_, path)| path.into_path_buf()).collect(), total }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known about the endings never changes what matches.
+    #[test]
+    fn endings_decide_as_the_engine_does() {
+        let pieces = [
+            "**/*", "**/", "*", "a", ".rs", "/", "{a,b}", "{.rs,}", "[ab]", "?", "\\*", "b", ".{rs,b}", "**",
+            "!", ",",
+        ];
+        let names = [
+            "a", "b", ".rs", "a.rs", "a/b", "a/.rs", "b/a.rs", "a/b/a.rs", "a.b", "*", "a/*", "*.rs", "!",
+            ",", "x\n.rs",
+        ];
+        let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut random = |n: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed >> 11) as usize % n
+        };
+        let (mut tried, mut matched, mut short) = (0, 0, 0);
+        while tried < 3000 {
+            let text: String = (0..=random(4)).map(|_| pieces[random(pieces.len())]).collect();
+            let Ok(pattern) = Pattern::new(&text) else { continue };
+            tried += 1;
+            short += usize::from(pattern.by_ending);
+            for name in names {
+                let engine = pattern.engine().is_match(name);
+                matched += usize::from(engine);
+                assert_eq!(pattern.matches(name.as_bytes()), engine, "{text:?} on {name:?}");
+            }
+        }
+        assert!(matched > 1000 && short > 20, "{matched} {short}");
+    }
 }

@@ -82,14 +82,31 @@ pub(crate) fn enter(root: &Root, folder: &Path, above: &Rules, present: Present)
     Some(Arc::new(level))
 }
 
-/// The rules that hold at the root because it lies inside a larger repository.
-pub(crate) fn above_root(canonical: &Path) -> Rules {
+/// The larger repository inside which the root lies.
+fn repository_above(canonical: &Path) -> Option<&Path> {
     if canonical.join(".git").exists() {
         return None;
     }
-    let repository = canonical.ancestors().skip(1).find(|folder| folder.join(".git").exists())?;
-    let mut between: Vec<&Path> =
-        canonical.ancestors().skip(1).take_while(|folder| folder.starts_with(repository)).collect();
+    canonical.ancestors().skip(1).find(|folder| folder.join(".git").exists())
+}
+
+/// Folders above the root whose ignore files count, innermost first.
+fn folders_above<'p>(canonical: &'p Path, repository: &'p Path) -> impl Iterator<Item = &'p Path> {
+    canonical.ancestors().skip(1).take_while(move |folder| folder.starts_with(repository))
+}
+
+/// The files that make up [`above_root`], whether they exist or not; another list, other rules.
+pub(crate) fn sources_above(canonical: &Path) -> Vec<PathBuf> {
+    let Some(repository) = repository_above(canonical) else { return Vec::new() };
+    let names = [".ignore", ".gitignore"];
+    let files = folders_above(canonical, repository).flat_map(|folder| names.map(|name| folder.join(name)));
+    files.chain([repository.join(".git/info/exclude")]).collect()
+}
+
+/// The rules that hold at the root because it lies inside a larger repository.
+pub(crate) fn above_root(canonical: &Path) -> Rules {
+    let repository = repository_above(canonical)?;
+    let mut between: Vec<&Path> = folders_above(canonical, repository).collect();
     between.reverse();
     let mut rules = None;
     for folder in between {

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::beneath::split;
 use crate::error::FileError;
+use crate::live::Mark;
 use crate::path::ContainedPath;
 use crate::read::read_whole;
 use crate::root::Workspace;
@@ -133,19 +134,24 @@ impl Workspace {
             if self.lstat(&path.relative).is_ok_and(|now| now.st_ino != stat.st_ino) {
                 continue;
             }
+            let mark = self.mark();
             let bytes = read_whole(&mut file, &stat, path, CHANGE_LIMIT)?;
             let stat = rustix::fs::fstat(&file).unwrap_or(stat);
-            return Ok(Some(Held { _lock: file, stat, bytes }));
+            return Ok(Some(Held { _lock: file, mark, stat, bytes }));
         }
     }
 
     /// What the file holds now if somebody without manners changed it while we held it; `Some(None)`: it is gone.
+    ///
+    /// Its stat data tell, and the journal: two writes in one tick of the clock leave the same stat data.
+    /// Neither is trusted to say that it changed: then the content decides.
     pub(crate) fn changed_since(
         &self,
         path: &ContainedPath,
         held: &Held,
     ) -> Result<Option<Option<Vec<u8>>>, FileError> {
-        if self.lstat(&path.relative).is_ok_and(|now| same(&now, &held.stat)) {
+        let quiet = held.mark.is_none_or(|mark| !self.touched(mark, &path.relative));
+        if quiet && self.lstat(&path.relative).is_ok_and(|now| same(&now, &held.stat)) {
             return Ok(None);
         }
         match self.read_bytes(path, CHANGE_LIMIT) {
@@ -236,6 +242,8 @@ impl Workspace {
 pub(crate) struct Held {
     /// Closing it releases the lock.
     _lock: File,
+    /// Where the journal stood before it was read.
+    mark: Option<Mark>,
     pub(crate) stat: Stat,
     pub(crate) bytes: Vec<u8>,
 }

@@ -205,22 +205,23 @@ impl RuntimeConfig {
             None => Ok(default),
             Some(text) => units::duration(text).map_err(|why| self.wrong(&key(field), why)),
         };
+        let size = |field: &str, given: &Option<String>, default: usize| match given {
+            None => Ok(default),
+            Some(text) => units::size(text)
+                .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+                .map_err(|why| self.wrong(&key(field), why)),
+        };
         let default = Limits::default();
         Ok(Limits {
             concurrent_calls: count("calls", block.calls, default.concurrent_calls)?,
             sessions: count("sessions", block.sessions, default.sessions)?,
             connections: count("connections", block.connections, default.connections)?,
-            body_bytes: match &block.body {
-                None => default.body_bytes,
-                Some(text) => {
-                    let bytes = units::size(text).map_err(|why| self.wrong(&key("body"), why))?;
-                    usize::try_from(bytes).unwrap_or(usize::MAX)
-                }
-            },
+            body_bytes: size("body", &block.body, default.body_bytes)?,
             body_time: time("body_time", &block.body_time, default.body_time)?,
             idle_connection: time("connection_idle", &block.connection_idle, default.idle_connection)?,
             idle_session: time("session_idle", &block.session_idle, default.idle_session)?,
             grace: time("grace", &block.grace, default.grace)?,
+            index_budget: size("index_budget", &block.index_budget, default.index_budget)?,
             ..default
         })
     }

@@ -136,6 +136,8 @@ pub(super) struct LimitsBlock {
     pub(super) session_idle: Option<String>,
     /// How long calls may go on after SIGTERM.
     pub(super) grace: Option<String>,
+    /// Memory that the index of one workspace may take, such as 256MiB.
+    pub(super) index_budget: Option<String>,
 }
 
 fn ten_seconds() -> u64 {

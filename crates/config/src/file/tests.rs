@@ -39,7 +39,7 @@ spec:
       env: [PROD_HOSTS]
       timeout_ms: 3000
       sandbox: sidecar
-  limits: { sessions: 5, body: 1MiB, session_idle: 10m }
+  limits: { sessions: 5, body: 1MiB, session_idle: 10m, index_budget: 8MiB }
 ";
 
 #[test]
@@ -60,6 +60,7 @@ fn the_example_of_the_manual_is_read() {
     );
     assert!(deny.sees("run_tests") && !deny.sees("Read"));
     assert_eq!((config.limits.sessions, config.limits.body_bytes), (5, 1 << 20));
+    assert_eq!(config.limits.index_budget, 8 << 20);
     assert_eq!(config.limits.concurrent_calls, Limits::default().concurrent_calls);
 }
 

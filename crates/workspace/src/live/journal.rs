@@ -11,27 +11,27 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, Result};
 
 /// One thing that happened in a watched folder.
-pub(crate) struct Event {
-    pub(crate) watch: i32,
-    pub(crate) flags: ReadFlags,
+pub(super) struct Event {
+    pub(super) watch: i32,
+    pub(super) flags: ReadFlags,
     /// Empty when it happened to the folder itself.
-    pub(crate) name: Vec<u8>,
+    pub(super) name: Vec<u8>,
 }
 
 /// The watches of one workspace.
-pub(crate) struct Journal {
+pub(super) struct Journal {
     fd: OwnedFd,
     mounts: Option<File>,
 }
 
 impl Journal {
-    pub(crate) fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self { fd, mounts: File::open("/proc/self/mountinfo").ok() })
     }
 
     /// Watches an open folder: this very one, whatever its name leads to by now.
-    pub(crate) fn watch(&self, folder: BorrowedFd<'_>) -> Result<i32> {
+    pub(super) fn watch(&self, folder: BorrowedFd<'_>) -> Result<i32> {
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MODIFY
@@ -45,15 +45,14 @@ impl Journal {
         inotify::add_watch(&self.fd, format!("/proc/self/fd/{}", folder.as_raw_fd()), flags)
     }
 
-    pub(crate) fn forget(&self, watch: i32) {
+    pub(super) fn forget(&self, watch: i32) {
         let _ = inotify::remove_watch(&self.fd, watch);
     }
 
-    /// Everything that is queued now.
-    pub(crate) fn drain(&self) -> Vec<Event> {
+    /// Adds everything that is queued now.
+    pub(super) fn drain(&self, events: &mut Vec<Event>) {
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = Reader::new(&self.fd, &mut buffer);
-        let mut events = Vec::new();
         loop {
             match reader.next() {
                 Ok(event) => events.push(Event {
@@ -62,13 +61,13 @@ impl Journal {
                     name: event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default(),
                 }),
                 Err(Errno::INTR) => {}
-                Err(_) => return events,
+                Err(_) => return,
             }
         }
     }
 
     /// Whether something was mounted or unmounted since the last time this was asked.
-    pub(crate) fn mounts_changed(&self) -> bool {
+    pub(super) fn mounts_changed(&self) -> bool {
         let Some(mounts) = &self.mounts else { return false };
         let mut fds = [PollFd::new(mounts, PollFlags::PRI)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -4,37 +4,45 @@
 //! missed. Three modes, chosen by file system and limits: **events** as described, with a sweep in the background for
 //! the few changes that send none; **stat**, in which every query compares everything with the file system; **scan**,
 //! the plain walk, which also serves until the index is there and for folders that are ignored.
+//!
+//! `journal` reads the kernel's events, `state` takes them into account, `scan` looks through folders, `check` compares
+//! with the file system; `files` holds what is known, with `names` for Glob and `trigram` and `need` for Grep.
 
+mod check;
+mod files;
+mod gate;
 mod journal;
+mod log;
+mod look;
+mod names;
+mod need;
+mod rel;
+mod scan;
+mod stamp;
 mod state;
-pub(crate) mod trigram;
+mod status;
+mod trigram;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
-pub(crate) use self::state::Rel;
+pub(crate) use self::need::Need;
+pub(crate) use self::rel::Rel;
+pub(crate) use self::state::Mark;
+pub use self::status::{LiveStatus, Mode};
 
+use self::check::Sweep;
+use self::gate::{Gate, Hurry};
 use self::state::State;
-use self::trigram::Need;
+use crate::beneath::as_path;
+use crate::glob::GlobReply;
 use crate::root::Workspace;
-
-/// How answers are kept right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// By events of the kernel, with a sweep for what sends none.
-    Events,
-    /// By comparing stat data at every query.
-    Stat,
-    /// By walking the tree at every query.
-    Scan,
-}
 
 /// How a workspace is kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveOptions {
-    /// Bytes the index may take; past it the largest files leave it.
+    /// Bytes it may take; past it the largest files leave the index, and past that the mode is [`Mode::Scan`].
     pub budget: usize,
     /// Watches it may use; past it the mode is [`Mode::Stat`].
     pub max_watches: usize,
@@ -50,190 +58,190 @@ impl Default for LiveOptions {
     }
 }
 
-/// How it stands, for `doctor` and metrics.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LiveStatus {
-    /// The mode in force.
-    pub mode: Mode,
-    /// Why it is that one.
-    pub why: String,
-    /// Files known.
-    pub files: usize,
-    /// Folders known.
-    pub folders: usize,
-    /// Files that every search reads because the index cannot answer for them.
-    pub always_read: usize,
-    /// Bytes in those files.
-    pub text_bytes: u64,
-    /// Bytes the index takes.
-    pub index_bytes: usize,
-    /// Files above this size are left out to stay within the budget.
-    pub left_out_above: Option<u64>,
-    /// Times the kernel's queue ran over.
-    pub overflows: u64,
-    /// Folders looked through again.
-    pub rescans: u64,
-    /// Complete sweeps.
-    pub sweeps: u64,
-    /// Changes that only a sweep found.
-    pub swept_changes: u64,
-}
-
 /// What changed in a workspace since a cursor.
 #[derive(Clone, Debug)]
 pub struct Changes {
     /// The cursor for the next time.
     pub cursor: u64,
-    /// Files that were made, changed or removed; `None`: unknown, look at everything.
+    /// Files and symlinks that were made, changed or removed, and perhaps some that were not; `None`: unknown, look
+    /// at everything.
     pub paths: Option<Vec<PathBuf>>,
 }
 
-/// Files of a sweep that are looked at before others get a turn.
-const SWEEP_PART: usize = 1024;
-/// A sweep takes at most this share of one core.
+/// A sweep takes at most one part in so many of one core.
 const SWEEP_SHARE: u32 = 250;
 
 pub(crate) struct Live {
     state: Mutex<Option<State>>,
-    stop: Arc<Stop>,
-}
-
-#[derive(Default)]
-struct Stop {
-    flag: AtomicBool,
-    lock: Mutex<()>,
-    bell: Condvar,
+    gate: Arc<Gate>,
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.stop.flag.store(true, Ordering::Relaxed);
-        self.stop.bell.notify_all();
+        self.gate.close();
     }
 }
 
 impl Live {
     fn lock(&self) -> MutexGuard<'_, Option<State>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.try_lock().unwrap_or_else(|| {
+            // a sweep in parts lets others in between
+            let _hurry = self.gate.hurry();
+            self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        })
     }
+
+    /// Only when nobody else is at it.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<State>>> {
+        match self.state.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// Which part of the candidates is asked for.
+pub(crate) struct Part<'a> {
+    /// Only what comes behind this path.
+    pub(crate) after: Option<&'a Rel>,
+    /// At most so many.
+    pub(crate) count: usize,
+    /// Sooner, with more that do not match.
+    pub(crate) rough: bool,
 }
 
 impl Workspace {
     /// Starts to keep the tree in memory, in the background; a second call does nothing. Removes litter on the way.
     pub fn go_live(self: &Arc<Self>, options: LiveOptions) {
-        let stop = Arc::new(Stop::default());
-        if self.live.set(Live { state: Mutex::new(None), stop: Arc::clone(&stop) }).is_err() {
+        let gate = Arc::new(Gate::default());
+        if self.live.set(Live { state: Mutex::new(None), gate: Arc::clone(&gate) }).is_err() {
             return;
         }
         let weak = Arc::downgrade(self);
         // without the thread every query walks, which is slower and as right
         let _ =
-            std::thread::Builder::new().name("journal".to_owned()).spawn(move || tend(&weak, &stop, options));
+            std::thread::Builder::new().name("journal".to_owned()).spawn(move || tend(&weak, &gate, options));
     }
 
-    /// The same, and waits until the index is there.
+    /// The same, and waits until the index is there; without sweeps in the background.
     pub fn go_live_now(self: &Arc<Self>, options: LiveOptions) {
-        let stop = Arc::new(Stop::default());
-        let state = State::build(self, options, &stop.flag);
-        let _ = self.live.set(Live { state: Mutex::new(Some(state)), stop });
+        let gate = Arc::new(Gate::default());
+        let state = State::build(self, options, &gate);
+        let _ = self.live.set(Live { state: Mutex::new(Some(state)), gate });
     }
 
     /// How the live workspace stands; `None` while it is not there.
     pub fn live_status(&self) -> Option<LiveStatus> {
-        let guard = self.live.get()?.lock();
-        let state = guard.as_ref()?;
-        let (files, folders, always_read) = state.counts();
-        Some(LiveStatus {
-            mode: state.mode,
-            why: state.why.clone(),
-            files,
-            folders,
-            always_read,
-            text_bytes: state.text_bytes,
-            index_bytes: state.index_size(),
-            left_out_above: state.limit(),
-            overflows: state.counters.overflows,
-            rescans: state.counters.rescans,
-            sweeps: state.counters.sweeps,
-            swept_changes: state.counters.swept_changes,
-        })
+        self.live.get()?.lock().as_ref().map(LiveStatus::of)
     }
 
     /// What changed since `cursor`, which came from an earlier call; 0 to begin with. Everything that was done before
-    /// the call is in it. `None` while the live workspace is not there or the mode is scan.
+    /// the call is in it, but for what only a [`sweep`](Self::sweep) finds. `None` while the live workspace is not
+    /// there or the mode is scan.
     pub fn changes_since(&self, cursor: u64) -> Option<Changes> {
         let mut guard = self.live.get()?.lock();
-        let state = guard.as_mut().filter(|state| state.mode != Mode::Scan)?;
-        state.refresh(self, false);
-        let paths = state.since(cursor).filter(|_| cursor > 0 || state.cursor() == 0);
+        let state = guard.as_mut()?;
+        state.refresh_all(self, false);
+        if state.mode == Mode::Scan {
+            return None;
+        }
+        let paths = state.log.since(cursor).filter(|_| cursor > 0 || state.log.cursor() == 0);
         let paths =
             paths.map(|paths| paths.iter().map(|path| AsRef::<Path>::as_ref(path).to_owned()).collect());
-        Some(Changes { cursor: state.cursor(), paths })
+        Some(Changes { cursor: state.log.cursor(), paths })
     }
 
     /// Looks once for changes that sent no event, as the background does.
     pub fn sweep(&self) {
         let Some(live) = self.live.get() else { return };
-        let mut from = None;
+        let mut from = Sweep::Folders(None);
         loop {
+            live.gate.wait();
             let mut guard = live.lock();
             let Some(state) = guard.as_mut() else { return };
             if state.mode != Mode::Events {
                 return;
             }
-            from = state.sweep(self, from.as_ref(), SWEEP_PART);
-            if from.is_none() {
-                state.counters.sweeps += 1;
-                return;
+            match state.sweep(self, from) {
+                Some(next) => from = next,
+                None => {
+                    state.counters.sweeps += 1;
+                    return;
+                }
             }
         }
     }
 
-    /// Files below `start` that may match, or `None` when only a walk can tell.
-    pub(crate) fn live_candidates(&self, start: &Path, need: &Need, by_stat: bool) -> Option<Vec<Rel>> {
-        let mut guard = self.live.get()?.lock();
-        let state = guard.as_mut()?;
-        state.refresh(self, by_stat);
-        state.candidates(&Rel::new(start), need)
+    /// Keeps the background from building the index while somebody walks because it is not there.
+    pub(crate) fn hurry(&self) -> Option<Hurry<'_>> {
+        self.live.get().map(|live| live.gate.hurry())
     }
 
-    /// Files below `start` that `wanted` lets through, with their times.
-    #[expect(clippy::type_complexity, reason = "time and path, as the walk gives them")]
-    pub(crate) fn live_files(
+    /// Makes what is known true for everything that happened before this call.
+    pub(crate) fn refresh_live(&self, by_stat: bool) {
+        if let Some(live) = self.live.get()
+            && let Some(state) = live.lock().as_mut()
+        {
+            state.refresh(self, by_stat);
+        }
+    }
+
+    /// Files below `start` that may match, in order, as known since the last refresh; `None` when only a walk can tell.
+    pub(crate) fn live_candidates(&self, start: &Path, need: &Need, part: &Part<'_>) -> Option<Vec<Rel>> {
+        let guard = self.live.get()?.lock();
+        let state = guard.as_ref()?;
+        let start = Rel::new(start);
+        state.folders.contains_key(&start).then(|| state.files.candidates(&start, need, part))
+    }
+
+    /// Files below `start` whose paths are `wanted`, the newest first; `None` when only a walk can tell.
+    pub(crate) fn live_newest(
         &self,
         start: &Path,
         by_stat: bool,
-        wanted: &dyn Fn(&Path) -> bool,
-    ) -> Option<Vec<((i64, i64), Box<Path>)>> {
+        limit: usize,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Option<GlobReply> {
         let mut guard = self.live.get()?.lock();
         let state = guard.as_mut()?;
-        state.refresh(self, by_stat);
-        let files = state.files(&Rel::new(start))?;
-        let found = files.filter(|(path, _)| wanted((*path).as_ref()));
-        Some(found.map(|(path, entry)| (entry.modified(), AsRef::<Path>::as_ref(path).into())).collect())
+        state.refresh_all(self, by_stat);
+        if !state.folders.contains_key(&Rel::new(start)) {
+            return None;
+        }
+        let (files, total) = state.files.newest(limit, wanted);
+        Some(GlobReply { files: files.into_iter().map(|path| as_path(path).to_owned()).collect(), total })
+    }
+
+    /// Now, for the question whether a file is touched from here on; `None` when events cannot tell, or not at once.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.live.get()?.try_lock()?.as_mut()?.mark()
+    }
+
+    /// Whether events say that a file was touched since `mark`, or may have been. `false` proves nothing.
+    pub(crate) fn touched(&self, mark: Mark, path: &Path) -> bool {
+        let guard = self.live.get().and_then(Live::try_lock);
+        guard.is_none_or(|mut guard| guard.as_mut().is_none_or(|state| state.touched(mark, &Rel::new(path))))
     }
 
     /// The type of the file system the root lies on.
-    pub(crate) fn file_system(&self) -> Option<u64> {
+    fn file_system(&self) -> Option<u64> {
         let root = self.root.open_dir(Path::new("")).ok()?;
         rustix::fs::fstatfs(root).ok().map(|stat| stat.f_type as u64)
     }
 }
 
 /// Builds the state, then sweeps for as long as the workspace lives.
-fn tend(workspace: &Weak<Workspace>, stop: &Stop, options: LiveOptions) {
+fn tend(workspace: &Weak<Workspace>, gate: &Gate, options: LiveOptions) {
     let Some(alive) = workspace.upgrade() else { return };
-    let state = State::build(&alive, options, &stop.flag);
+    let state = State::build(&alive, options, gate);
     if let Some(live) = alive.live.get() {
         *live.lock() = Some(state);
     }
     drop(alive);
     let mut pause = options.sweep;
     loop {
-        let guard = stop.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = stop.bell.wait_timeout(guard, pause);
-        if stop.flag.load(Ordering::Relaxed) {
+        if gate.sleep(pause) {
             return;
         }
         let Some(alive) = workspace.upgrade() else { return };

@@ -4,8 +4,10 @@
 
 mod big;
 mod crash;
+mod holes;
 mod kit;
 mod live;
+mod oracle;
 mod patch;
 mod paths;
 mod race;

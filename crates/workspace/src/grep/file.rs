@@ -1,0 +1,194 @@
+//! Searching one file.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use grep_matcher::Matcher as _;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::plan::Plan;
+use super::{FileHits, HitLine, OutputMode};
+use crate::root::Workspace;
+use crate::text::{self, Encoding};
+
+/// Files up to this are read whole and searched in memory; larger ones pass through a small window.
+pub(crate) const WHOLE: u64 = 1 << 20;
+/// Bytes of a line that are shown.
+const SHOWN: usize = 1000;
+/// Bytes shown before the match in a line that is too long.
+const LEAD: usize = 200;
+
+/// What one file had to say.
+pub(super) enum Found {
+    Nothing,
+    Hits(FileHits),
+    Failed(String, String),
+}
+
+/// One thread's tools.
+pub(super) struct Worker<'w> {
+    workspace: &'w Workspace,
+    plan: &'w Plan<'w>,
+    cancel: &'w AtomicBool,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+}
+
+impl<'w> Worker<'w> {
+    pub(super) fn new(workspace: &'w Workspace, plan: &'w Plan<'w>, cancel: &'w AtomicBool) -> Self {
+        Self { workspace, plan, cancel, searcher: plan.searcher(), buffer: Vec::new() }
+    }
+
+    pub(super) fn search(&mut self, path: &Path, limit: usize) -> Found {
+        let limit = if self.plan.query.mode == OutputMode::Content { limit as u64 } else { u64::MAX };
+        let mut hits = Hits { plan: self.plan, lines: Vec::new(), count: 0, gap: false, limit };
+        match self.search_file(path, &mut hits) {
+            Err(error) if !self.cancel.load(Ordering::Relaxed) => {
+                Found::Failed(crate::path::quoted(path).into_owned(), error.to_string())
+            }
+            _ if hits.count == 0 => Found::Nothing,
+            _ => Found::Hits(FileHits { path: path.into(), lines: hits.lines, count: hits.count }),
+        }
+    }
+
+    fn search_file(&mut self, path: &Path, hits: &mut Hits<'_>) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // what vanished, was swapped or may not be read is not part of the tree
+        let Ok(fd) = self.workspace.root.open_at(path, flags, Mode::empty()) else { return Ok(()) };
+        let Ok(stat) = rustix::fs::fstat(&fd) else { return Ok(()) };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(());
+        }
+        let mut file = File::from(fd);
+        self.buffer.clear();
+        let len = stat.st_size as u64;
+        if len <= WHOLE {
+            self.buffer.reserve(len as usize + 1);
+            file.read_to_end(&mut self.buffer)?;
+            return self.search_buffer(hits);
+        }
+        file.by_ref().take(text::BINARY_WINDOW as u64).read_to_end(&mut self.buffer)?;
+        if text::is_binary(&self.buffer) {
+            return Ok(());
+        }
+        let utf16 = text::encoding_of(&self.buffer).0 != Encoding::Utf8;
+        let rest = Tail { file, cancel: self.cancel, until_nul: !utf16, ended: false };
+        self.searcher.search_reader(&self.plan.matcher, Cursor::new(&self.buffer[..]).chain(rest), hits)
+    }
+
+    fn search_buffer(&mut self, hits: &mut Hits<'_>) -> io::Result<()> {
+        let mut text = &self.buffer[..];
+        if text::encoding_of(text).0 == Encoding::Utf8
+            && let Some(nul) = memchr::memchr(0, text)
+        {
+            if nul < text::BINARY_WINDOW {
+                return Ok(());
+            }
+            text = &text[..nul];
+        }
+        self.searcher.search_slice(&self.plan.matcher, text, hits)
+    }
+}
+
+/// The rest of a large file. It ends at the first NUL, and when the call is cancelled.
+struct Tail<'c> {
+    file: File,
+    cancel: &'c AtomicBool,
+    until_nul: bool,
+    ended: bool,
+}
+
+impl Read for Tail<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(io::Error::other("cancelled"));
+        }
+        if self.ended {
+            return Ok(0);
+        }
+        let n = self.file.read(buffer)?;
+        match memchr::memchr(0, &buffer[..n]) {
+            Some(nul) if self.until_nul => {
+                self.ended = true;
+                Ok(nul)
+            }
+            _ => Ok(n),
+        }
+    }
+}
+
+/// Collects the matches of one file.
+struct Hits<'p> {
+    plan: &'p Plan<'p>,
+    lines: Vec<HitLine>,
+    count: u64,
+    gap: bool,
+    limit: u64,
+}
+
+impl Hits<'_> {
+    fn push(&mut self, number: u64, line: &[u8], context: bool, starts: bool) {
+        let gap = std::mem::take(&mut self.gap);
+        self.lines.push(HitLine { number, text: self.shown(line, starts), context, gap, starts });
+    }
+
+    /// A line as it is shown: without its end, and when it is long only the part around the match.
+    fn shown(&self, line: &[u8], starts: bool) -> String {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() <= SHOWN {
+            return String::from_utf8_lossy(line).into_owned();
+        }
+        let hit = if starts { self.plan.matcher.find(line).ok().flatten() } else { None };
+        let mut from = hit.map_or(0, |hit| hit.start().saturating_sub(LEAD)).min(line.len() - SHOWN);
+        while from > 0 && line[from] & 0xC0 == 0x80 {
+            from -= 1;
+        }
+        let mut until = (from + SHOWN).min(line.len());
+        while until < line.len() && until > from && line[until] & 0xC0 == 0x80 {
+            until -= 1;
+        }
+        let before = if from > 0 { format!("[{from} bytes] … ") } else { String::new() };
+        let after =
+            if until < line.len() { format!(" … [{} bytes]", line.len() - until) } else { String::new() };
+        format!("{before}{}{after}", String::from_utf8_lossy(&line[from..until]))
+    }
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        if self.count >= self.limit {
+            return Ok(false);
+        }
+        self.count += 1;
+        match self.plan.query.mode {
+            OutputMode::FilesWithMatches => return Ok(false),
+            OutputMode::Count => return Ok(true),
+            OutputMode::Content => {}
+        }
+        let first = found.line_number().unwrap_or(0);
+        for (number, line) in (first..).zip(found.lines()) {
+            self.push(number, line, false, number == first);
+        }
+        // with context, the lines behind the last match are still to come
+        Ok(self.count < self.limit || self.plan.query.context > 0)
+    }
+
+    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> Result<bool, io::Error> {
+        if self.count >= self.limit && *found.kind() == SinkContextKind::Before {
+            return Ok(false);
+        }
+        self.push(found.line_number().unwrap_or(0), found.bytes(), true, false);
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
+        self.gap = !self.lines.is_empty();
+        Ok(true)
+    }
+}
