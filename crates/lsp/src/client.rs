@@ -250,6 +250,13 @@ impl Client {
         }
     }
 
+    /// Whether its answers can be trusted now.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let state = lock(&self.0.state);
+        !state.gone && self.0.hello.kind.waits_for(&state).is_none()
+    }
+
     /// Which server it is.
     #[must_use]
     pub fn kind(&self) -> Kind {

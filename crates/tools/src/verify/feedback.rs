@@ -22,7 +22,7 @@ use workspace::{ContainedPath, Version, unified_diff};
 const LINT: Duration = Duration::from_secs(30);
 const FORMAT: Duration = Duration::from_secs(10);
 /// What a language server that is up may take.
-const NEWS: Duration = Duration::from_secs(5);
+const NEWS: Duration = Duration::from_secs(20);
 /// Lines of the formatter's diff.
 const DIFF: usize = 500;
 /// Findings that are shown.

@@ -62,11 +62,11 @@ pub(super) enum Launch {
 pub(crate) struct Servers(Mutex<HashMap<Key, watch::Receiver<Launch>>>);
 
 impl Servers {
-    /// A server that is up, if there is one. Never starts any.
+    /// A server that has loaded its project, if there is one. Never starts any.
     pub(crate) fn warm(&self, key: &Key) -> Option<Arc<Running>> {
         let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slots.get(key)?.borrow() {
-            Launch::Up(running) if running.usable() => Some(Arc::clone(running)),
+            Launch::Up(running) if running.usable() && running.client.settled() => Some(Arc::clone(running)),
             _ => None,
         }
     }

@@ -148,7 +148,10 @@ pub(super) async fn start(
         said: Mutex::default(),
     });
     match tokio::time::timeout(HELLO, running.client.initialize()).await {
-        Ok(Ok(())) => Ok(running),
+        Ok(Ok(())) => {
+            *lock(&running.used) = Instant::now();
+            Ok(running)
+        }
         Ok(Err(::lsp::Error::Gone)) => {
             let outcome = tokio::time::timeout(Duration::from_secs(2), running.control.wait()).await;
             let ended = outcome.map_or_else(|_| "it closed its streams".to_owned(), |end| end.to_string());
