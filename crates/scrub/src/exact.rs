@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use crate::span::Span;
+use crate::words::Words;
 
 /// Shorter secrets (in characters) are not searched for.
 pub const MIN_SECRET: usize = 4;
@@ -18,16 +18,12 @@ const MIN_ENCODED: usize = 6;
 /// Longer base64 forms are searched by their pieces, because tools wrap them over lines.
 const MAX_UNWRAPPED: usize = 48;
 const PIECE: usize = 24;
-/// The automaton looks for the beginnings of needles only: a small one is a fast one.
-const BEGINNING: usize = 8;
-/// Beyond this many needles the fastest kind of automaton would take too much memory.
-const MAX_FAST: usize = 4000;
 /// A line of a secret with several lines is a secret of its own from this length on.
 const MIN_LINE: usize = 16;
 
 pub(crate) struct Exact {
-    /// `None` when no secret is configured.
-    automaton: Option<AhoCorasick>,
+    /// `None` when no secret is configured. No needle is shorter than [`MIN_SECRET`].
+    words: Option<Words<MIN_SECRET>>,
     needles: Vec<Needle>,
     /// The values searched for, sorted: to tell whether the end of a chunk may begin one.
     texts: Vec<Box<str>>,
@@ -76,8 +72,9 @@ impl Exact {
         let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
         let wraps = needles.iter().any(|needle| matches!(needle.form, Form::Piece { .. }));
         let multiline = texts.iter().any(|text| text.contains('\n'));
-        let automaton = automaton(&needles);
-        Self { automaton, needles, texts, longest, unprotected, plus_is_space, wraps, multiline }
+        let words =
+            (!needles.is_empty()).then(|| Words::new(needles.iter().map(|needle| needle.text.as_bytes())));
+        Self { words, needles, texts, longest, unprotected, plus_is_space, wraps, multiline }
     }
 
     pub(crate) fn unprotected(&self) -> &[String] {
@@ -97,19 +94,23 @@ impl Exact {
     }
 
     pub(crate) fn find(&self, text: &str, spans: &mut Vec<Span>) {
-        let Some(automaton) = &self.automaton else { return };
-        for hit in automaton.find_overlapping_iter(text) {
-            let needle = &self.needles[hit.pattern().as_usize()];
-            if let Some((start, end)) = needle.place(text.as_bytes(), hit.start()) {
-                spans.push(Span { start, end, kind: needle.kind });
+        let Some(words) = &self.words else { return };
+        self.find_in(words, text.as_bytes(), |start, end, kind| spans.push(Span { start, end, kind }));
+        self.find_url_encoded(words, text, spans);
+    }
+
+    fn find_in(&self, words: &Words<MIN_SECRET>, text: &[u8], mut found: impl FnMut(usize, usize, usize)) {
+        words.find(text, |at, needle| {
+            let needle = &self.needles[needle];
+            if let Some((start, end)) = needle.place(text, at) {
+                found(start, end, needle.kind);
             }
-        }
-        self.find_url_encoded(automaton, text, spans);
+        });
     }
 
     /// Decodes every line with a `%XX` in it and searches that, so that any mixture of encoded and plain
     /// characters is found, also of base64.
-    fn find_url_encoded(&self, automaton: &AhoCorasick, text: &str, spans: &mut Vec<Span>) {
+    fn find_url_encoded(&self, words: &Words<MIN_SECRET>, text: &str, spans: &mut Vec<Span>) {
         let bytes = text.as_bytes();
         let mut done = 0;
         for at in memchr::memchr_iter(b'%', bytes) {
@@ -120,21 +121,17 @@ impl Exact {
             let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
             done = end;
             let mut decoded = Decoded::of(bytes, start, end);
-            self.find_decoded(automaton, &decoded, spans);
+            self.find_decoded(words, &decoded, spans);
             if self.plus_is_space && decoded.plus_to_space() {
-                self.find_decoded(automaton, &decoded, spans);
+                self.find_decoded(words, &decoded, spans);
             }
         }
     }
 
-    fn find_decoded(&self, automaton: &AhoCorasick, decoded: &Decoded, spans: &mut Vec<Span>) {
-        for hit in automaton.find_overlapping_iter(&decoded.bytes) {
-            let needle = &self.needles[hit.pattern().as_usize()];
-            if let Some((start, end)) = needle.place(&decoded.bytes, hit.start()) {
-                let (start, end) = (decoded.origin[start], decoded.origin[end]);
-                spans.push(Span { start, end, kind: needle.kind });
-            }
-        }
+    fn find_decoded(&self, words: &Words<MIN_SECRET>, decoded: &Decoded, spans: &mut Vec<Span>) {
+        self.find_in(words, &decoded.bytes, |start, end, kind| {
+            spans.push(Span { start: decoded.origin[start], end: decoded.origin[end], kind });
+        });
     }
 
     /// Where the longest end of `text`, which ends with a line, starts that may begin a secret of several lines.
@@ -154,22 +151,6 @@ impl Exact {
     pub(crate) fn wraps(&self) -> bool {
         self.wraps
     }
-}
-
-/// Nothing when there is nothing to look for. Building fails only beyond two billion states: more text than
-/// any configuration can hold.
-fn automaton(needles: &[Needle]) -> Option<AhoCorasick> {
-    if needles.is_empty() {
-        return None;
-    }
-    let beginnings = needles.iter().map(|needle| {
-        let text = needle.text.as_bytes();
-        &text[..text.len().min(BEGINNING)]
-    });
-    let fast = (needles.len() <= MAX_FAST).then_some(AhoCorasickKind::DFA);
-    // Beginnings have letters that are common in any text: a search for rare bytes ahead would only be in the way.
-    let mut builder = AhoCorasick::builder();
-    builder.match_kind(MatchKind::Standard).kind(fast).prefilter(false).build(beginnings).ok()
 }
 
 impl Needle {

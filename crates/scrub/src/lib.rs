@@ -32,6 +32,7 @@ mod rules;
 mod scrubber;
 mod span;
 mod stream;
+mod words;
 
 pub use exact::{MIN_ANYWHERE, MIN_SECRET};
 pub use rules::{Place, Rule, rules};

@@ -1,16 +1,16 @@
 //! The shapes of known credentials: a table, and the search for all of them in one pass.
 //!
-//! One automaton looks for the keywords of all rules; only where one stands is the rule's expression tried.
+//! One pass looks for the keywords of all rules; only where one stands is the rule's expression tried.
 //! Expressions are compiled when first needed, so that a start costs nothing for rules that never hit.
 
 mod table;
 
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex::Regex;
 
 use crate::span::Span;
+use crate::words::Words;
 use crate::{assign, pem};
 
 /// One shape. `example` and `near_miss` hold `<A36>` for 36 characters of a class: `A` letters and digits,
@@ -19,7 +19,7 @@ use crate::{assign, pem};
 pub struct Rule {
     /// The type in `[REDACTED:<type>]`.
     pub name: &'static str,
-    /// The expression is tried only where one of these stands (any case).
+    /// The expression is tried only where one of these stands (any case); each has at least three bytes.
     pub keywords: &'static [&'static str],
     /// Where the expression is tried.
     pub place: Place,
@@ -67,9 +67,9 @@ pub fn rules() -> &'static [Rule] {
 }
 
 pub(crate) struct RuleSet {
-    /// `None` cannot happen with the built-in table; it finds nothing then.
-    automaton: Option<AhoCorasick>,
-    targets: Vec<Target>,
+    words: Words<3>,
+    /// What stands where, and what it may mean.
+    keywords: Vec<(&'static str, Target)>,
     compiled: Vec<OnceLock<Option<Regex>>>,
 }
 
@@ -87,25 +87,15 @@ pub(crate) static SET: LazyLock<RuleSet> = LazyLock::new(RuleSet::new);
 
 impl RuleSet {
     fn new() -> Self {
-        let mut words = Vec::new();
-        let mut targets = Vec::new();
+        let mut keywords = Vec::new();
         for (index, rule) in rules().iter().enumerate() {
-            words.extend_from_slice(rule.keywords);
-            targets.resize(words.len(), Target::Rule(index));
+            keywords.extend(rule.keywords.iter().map(|word| (*word, Target::Rule(index))));
         }
-        words.push(pem::BEGIN);
-        targets.push(Target::PrivateKey);
-        words.extend_from_slice(assign::WORDS);
-        targets.resize(words.len(), Target::Assignment);
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::Standard)
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
-            .prefilter(false)
-            .build(&words)
-            .ok();
+        keywords.push((pem::BEGIN, Target::PrivateKey));
+        keywords.extend(assign::WORDS.iter().map(|word| (*word, Target::Assignment)));
+        let words = Words::new(keywords.iter().map(|(word, _)| word.as_bytes()));
         let compiled = rules().iter().map(|_| OnceLock::new()).collect();
-        Self { automaton, targets, compiled }
+        Self { words, keywords, compiled }
     }
 
     /// The types this set can report, in the order of their kinds. Where spans overlap the later names the
@@ -115,26 +105,31 @@ impl RuleSet {
     }
 
     pub(crate) fn find(&self, text: &str, spans: &mut Vec<Span>) {
-        let Some(automaton) = &self.automaton else { return };
+        let bytes = text.as_bytes();
         // A rule that searches a line has seen everything up to here.
         let mut seen: Vec<(usize, usize)> = Vec::new();
-        for hit in automaton.find_overlapping_iter(text) {
-            match self.targets[hit.pattern().as_usize()] {
+        self.words.find(bytes, |start, word| {
+            let (keyword, target) = self.keywords[word];
+            let end = start + keyword.len();
+            if !bytes.get(start..end).is_some_and(|there| there.eq_ignore_ascii_case(keyword.as_bytes())) {
+                return;
+            }
+            match target {
                 Target::Assignment => {
-                    if let Some((start, end)) = assign::find(text, hit.start(), hit.end()) {
+                    if let Some((start, end)) = assign::find(text, start, end) {
                         spans.push(Span { start, end, kind: 0 });
                     }
                 }
                 Target::PrivateKey => {
-                    if let Some(block) = pem::block(text, hit.start())
+                    if let Some(block) = pem::block(text, start)
                         && block.key
                     {
-                        spans.push(Span { start: hit.start(), end: block.end, kind: 1 });
+                        spans.push(Span { start, end: block.end, kind: 1 });
                     }
                 }
-                Target::Rule(index) => self.try_rule(index, text, hit.start(), &mut seen, spans),
+                Target::Rule(index) => self.try_rule(index, text, start, &mut seen, spans),
             }
-        }
+        });
     }
 
     fn try_rule(

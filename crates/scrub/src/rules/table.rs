@@ -281,7 +281,7 @@ pub(super) const RULES: &[Rule] = &[
         regex: "(?i:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{42,}={0,2})",
         example: "AccountKey=<A86>==",
         near_miss: "AccountKey=<A5>" },
-    Rule { name: "azure-client-secret", keywords: &["Q~"], place: Place::Line,
+    Rule { name: "azure-client-secret", keywords: &["0Q~", "1Q~", "2Q~", "3Q~", "4Q~", "5Q~", "6Q~", "7Q~", "8Q~", "9Q~"], place: Place::Line,
         regex: "(?:^|[^A-Za-z0-9_~.-])([A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34})",
         example: "x=abc8Q~<A34>",
         near_miss: "x=abc8Q~<A8>" },
