@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::client::Client;
 use crate::http::Session;
 use crate::probe::{Times, cpu, resident, resident_tree};
 use crate::report::{Report, ms, verdict};
@@ -25,14 +26,12 @@ pub(crate) fn start(subjects: &Subjects, report: &mut Report) -> Result<()> {
     fs::write(&file, "hello\n")?;
     let [mut product, mut echo, mut peer] = [const { Times::new() }; 3];
     for round in 0..30 {
-        product.time(|| {
-            Ok(subjects.product(folder.path())?.call("Read", &json!({ "file_path": "file.txt" }))?.len())
-        })?;
-        echo.time(|| Ok(subjects.echo(&file)?.call("echo", &json!({}))?.len()))?;
+        let read = json!({ "file_path": "file.txt" });
+        first_call(&mut product, || subjects.product(folder.path()), "Read", &read)?;
+        first_call(&mut echo, || subjects.echo(&file), "echo", &json!({}))?;
         if round % 5 == 0 {
-            peer.time(|| {
-                Ok(subjects.peer(folder.path())?.call("read_text_file", &json!({ "path": file }))?.len())
-            })?;
+            let read = json!({ "path": file });
+            first_call(&mut peer, || subjects.peer(folder.path()), "read_text_file", &read)?;
         }
     }
     let mut idle = subjects.product(folder.path())?;
@@ -62,6 +61,22 @@ pub(crate) fn start(subjects: &Subjects, report: &mut Report) -> Result<()> {
         none(),
         none(),
     ]);
+    Ok(())
+}
+
+/// Times a start up to the first answer; ending the server again is not part of it.
+fn first_call(
+    times: &mut Times,
+    start: impl FnOnce() -> Result<Client>,
+    tool: &str,
+    arguments: &Value,
+) -> Result<()> {
+    let client = times.time(|| {
+        let mut client = start()?;
+        client.call(tool, arguments)?;
+        Ok(client)
+    })?;
+    drop(client);
     Ok(())
 }
 

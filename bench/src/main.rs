@@ -13,6 +13,7 @@ mod oracle;
 mod probe;
 mod report;
 mod sandboxes;
+mod scrub;
 mod search;
 mod subjects;
 mod tree;
@@ -40,10 +41,11 @@ const MEASURES: &[(&str, Measure)] = &[
     ("sessions", life::sessions),
     ("tests", verify::tests),
     ("feedback", verify::feedback),
+    ("scrub", scrub::scrub),
 ];
 
 const USAGE: &str =
-    "usage: bench [--write] [read|edit|search|live|bash|sandboxes|lsp|start|sessions|tests|feedback]…
+    "usage: bench [--write] [read|edit|search|live|bash|sandboxes|lsp|start|sessions|tests|feedback|scrub]…
   --write  put the table into docs/benchmarks.md
 usage: bench oracle [--rounds N] [--seed N]
   random changes, then questions to the live workspace and to a fresh walk: do they answer the same?";

@@ -23,16 +23,32 @@ pub(crate) fn resident(pid: u32) -> Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-/// Resident memory of a process and all its children.
+/// Resident memory of a process and all its children. They are copies of the process: what a child shares with
+/// it counts once.
 pub(crate) fn resident_tree(pid: u32) -> Result<u64> {
-    let mut total = resident(pid)?;
+    Ok(resident(pid)? + private_below(pid)?)
+}
+
+fn private_below(pid: u32) -> Result<u64> {
+    let mut total = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
-            total += resident_tree(child).unwrap_or(0);
+            // One that has just ended has no memory.
+            total += private(child).unwrap_or(0) + private_below(child).unwrap_or(0);
         }
     }
     Ok(total)
+}
+
+/// Resident memory that is a process's alone.
+fn private(pid: u32) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let kilobytes = rollup.lines().filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.starts_with("Private_").then(|| value.trim().trim_end_matches(" kB").parse::<u64>().ok())?
+    });
+    Ok(kilobytes.sum::<u64>() * 1024)
 }
 
 /// How long calls took.

@@ -1,8 +1,9 @@
 //! Control groups, where this process may make them: exact caps on memory and processes for a whole tree.
 
 use std::{
-    fs, io,
-    os::fd::OwnedFd,
+    fs::{self, File},
+    io,
+    os::{fd::OwnedFd, unix::fs::FileExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -70,7 +71,11 @@ impl Hierarchy {
                 Err(error) => return Err(error),
             }
         };
-        let group = Group { path, version: self.version };
+        let kills = File::open(path.join(match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        }));
+        let group = Group { path, kills: kills.ok() };
         let cap = memory.to_string();
         match self.version {
             Version::One => {
@@ -106,7 +111,8 @@ fn writable(path: &Path) -> bool {
 #[derive(Debug)]
 pub(crate) struct Group {
     path: PathBuf,
-    version: Version,
+    /// Where the kernel counts what it killed: asked twice in every call, so it stays open.
+    kills: Option<File>,
 }
 
 impl Group {
@@ -117,11 +123,9 @@ impl Group {
 
     /// How many processes the kernel has killed in it for memory.
     pub(crate) fn memory_kills(&self) -> u64 {
-        let file = match self.version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
-        };
-        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+        let mut text = [0; 1024];
+        let read = self.kills.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let text = String::from_utf8_lossy(&text[..read]);
         text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
     }
 }

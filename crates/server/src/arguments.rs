@@ -38,7 +38,7 @@ pub(crate) fn parse(tools: &Toolset, words: &[String]) -> Result<Parsed, String>
 }
 
 fn names(tools: &Toolset) -> String {
-    tools.listed().iter().map(|tool| tool.spec.name).collect::<Vec<_>>().join(", ")
+    tools.names().collect::<Vec<_>>().join(", ")
 }
 
 fn read(tool: &Listed, words: &[String]) -> Result<Map<String, Value>, String> {

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{self, Format};
+use crate::commands::{self, Clients, Format};
 use clap::{CommandFactory, Parser, Subcommand};
 use config::{Flags, Listen, ServeFlags};
 use std::{path::PathBuf, process::ExitCode};
@@ -104,27 +104,27 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
             let listen = Listen::resolve(&serve)?;
             let mut settings = settings.serving(&serve);
             settings.withheld = listen.tokens.iter().map(config::Token::secret).collect();
-            commands::run(|| async move { commands::serve(settings, listen, &log).await })
+            commands::run(Clients::Many, || async move { commands::serve(settings, listen, &log).await })
         }
         Command::Stdio { flags } => {
             let (log, settings) = (flags.log.clone(), commands::settings(flags)?);
-            commands::run(|| async move { commands::stdio(settings, &log).await })
+            commands::run(Clients::One, || async move { commands::stdio(settings, &log).await })
         }
         Command::Call { flags, format, line } => {
             let (log, settings) = (flags.log.clone(), commands::settings(flags)?);
-            commands::run(|| async move { commands::call(settings, &log, line, format).await })
+            commands::run(Clients::One, || async move { commands::call(settings, &log, line, format).await })
         }
         Command::Tools { flags, json } => commands::tools(&commands::settings(flags)?, json),
         Command::Doctor { mut flags, json, require } => {
             // What is found goes to stdout; the log of the start would only repeat it.
             let log = if flags.log == "info" { "warn".to_owned() } else { std::mem::take(&mut flags.log) };
             let (settings, ask) = (commands::settings(flags)?, commands::Ask { json, require });
-            commands::run(|| async move { commands::doctor(settings, &log, ask).await })
+            commands::run(Clients::One, || async move { commands::doctor(settings, &log, ask).await })
         }
         Command::Config { what: ConfigCommand::Schema } => commands::config::schema(),
         Command::Config { what: ConfigCommand::Check { file, workspace } } => {
             let settings = commands::settings(Flags { config: Some(file), workspace, ..Flags::default() })?;
-            commands::run(|| async move { commands::config::check(settings).await })
+            commands::run(Clients::One, || async move { commands::config::check(settings).await })
         }
         Command::Version => {
             commands::print(concat!("codegen-sandbox ", env!("CARGO_PKG_VERSION"), "\n"));

@@ -2,9 +2,41 @@
 
 use crate::{Host, Place, Progress, Runtime, Session, ToolError};
 use sandbox::Sandbox;
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 use tokio_util::sync::CancellationToken;
 use workspace::Workspace;
+
+/// What blocks no longer than this may do so where the call runs: about as long as a large reply takes to make.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// How long work that blocks took the last time, in nanoseconds.
+pub(crate) struct Pace(AtomicU64);
+
+impl Default for Pace {
+    /// Nobody knows yet: for ever.
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Pace {
+    fn is_quick(&self) -> bool {
+        u128::from(self.0.load(Ordering::Relaxed)) < MOMENT.as_nanos()
+    }
+
+    fn take<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begin = Instant::now();
+        let done = work();
+        self.0.store(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        done
+    }
+}
 
 /// One call on its way through the pipeline. Nothing is reached through statics: it all hangs here.
 #[derive(Clone)]
@@ -46,6 +78,23 @@ impl Call {
         self.runtime.sandbox_for(language)
     }
 
+    /// Runs work that blocks for as long as the disk takes (a durable write). Where the disk is quick and this is
+    /// the only call, that is right here: waking a thread and being woken by it takes longer.
+    ///
+    /// # Errors
+    /// As [`Call::blocking`].
+    pub(crate) async fn writing<T, F>(&self, work: F) -> Result<T, ToolError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Call) -> Result<T, ToolError> + Send + 'static,
+    {
+        let host = self.host();
+        if host.is_only_call() && host.pace.is_quick() {
+            return host.pace.take(|| work(self));
+        }
+        self.blocking(move |call| call.host().pace.take(|| work(call))).await
+    }
+
     /// Runs work that blocks (files, search) off the runtime's own threads.
     ///
     /// # Errors
@@ -61,5 +110,20 @@ impl Call {
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => Err(ToolError::Cancelled),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_quick_as_long_as_it_was_the_last_time() {
+        let pace = Pace::default();
+        assert!(!pace.is_quick(), "unknown");
+        assert_eq!(pace.take(|| 7), 7);
+        assert!(pace.is_quick());
+        pace.take(|| std::thread::sleep(MOMENT));
+        assert!(!pace.is_quick());
     }
 }

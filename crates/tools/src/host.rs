@@ -2,6 +2,7 @@
 
 use crate::{
     Access, Catalog, HookTally, Runtime, Session, SessionGuard, ToolError, Toolset,
+    call::Pace,
     code::lsp::Servers,
     hooks::{Stage, Tallies},
     state::Stores,
@@ -46,6 +47,7 @@ pub struct Host {
     /// Programs and variables of the places where commands run.
     pub(crate) looked: Looked,
     pub(crate) slots: Arc<Semaphore>,
+    pub(crate) pace: Pace,
     /// Calls.
     pub(crate) running: TaskTracker,
     /// What goes on after the call that started it, until its session ends.
@@ -114,6 +116,7 @@ impl Host {
             workspaces,
             runtime: RwLock::new(Arc::new(runtime)),
             settings,
+            pace: Pace::default(),
             running: TaskTracker::new(),
             background: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -221,6 +224,11 @@ impl Host {
             tracing::warn!("some calls did not end when they were cancelled");
         }
         self.runtime().close().await;
+    }
+
+    /// Whether no other call runs beside the one that asks.
+    pub(crate) fn is_only_call(&self) -> bool {
+        self.running.len() <= 1
     }
 
     /// The workspace a call means.

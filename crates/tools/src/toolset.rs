@@ -20,7 +20,7 @@ use crate::{
 };
 use config::Settings;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The tools a process may register.
 #[derive(Default, Clone)]
@@ -90,7 +90,9 @@ pub struct Listed {
 /// The registered tools.
 pub struct Toolset {
     tools: Vec<Arc<dyn AnyTool>>,
-    listed: Vec<Listed>,
+    several_workspaces: bool,
+    /// Made when somebody asks: a start that is followed by calls only does not wait for schemas.
+    listed: OnceLock<Vec<Listed>>,
 }
 
 impl Toolset {
@@ -101,15 +103,19 @@ impl Toolset {
     pub fn new(settings: &Settings, catalog: Catalog) -> anyhow::Result<Self> {
         let mut tools = chosen(catalog.0, &settings.tools.0)?;
         tools.retain(|tool| !settings.readonly || tool.spec().class == Class::Read);
-        let several = settings.workspaces.len() > 1;
-        let listed = tools.iter().map(|tool| list(tool.as_ref(), several)).collect();
-        Ok(Self { tools, listed })
+        Ok(Self { tools, several_workspaces: settings.workspaces.len() > 1, listed: OnceLock::new() })
     }
 
     /// As shown to clients, in a stable order.
     #[must_use]
     pub fn listed(&self) -> &[Listed] {
-        &self.listed
+        let list = |tool: &Arc<dyn AnyTool>| list(tool.as_ref(), self.several_workspaces);
+        self.listed.get_or_init(|| self.tools.iter().map(list).collect())
+    }
+
+    /// Their names, in the same order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tools.iter().map(|tool| tool.spec().name)
     }
 
     /// Whether both have the same tools.
@@ -120,7 +126,7 @@ impl Toolset {
 
     pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn AnyTool>, ToolError> {
         self.tools.iter().find(|tool| tool.spec().name == name).cloned().ok_or_else(|| {
-            let known: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name).collect();
+            let known: Vec<&str> = self.names().collect();
             ToolError::caller(format!("unknown tool \"{name}\"; registered: {}", known.join(", ")))
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -97,55 +98,22 @@ impl Window {
 impl Workspace {
     /// Reads a window of a text file, an image, or what can be said about another file.
     pub fn read(&self, path: &ContainedPath, spec: &WindowSpec) -> Result<Read, FileError> {
-        let (mut file, stat) = self.open_file(path).map_err(|error| self.explain(error, path))?;
-        let io = |source| FileError::Io { action: "read", path: path.to_string(), source };
-        let len = stat.st_size as u64;
-        let mut start = vec![0; CHUNK.min(len as usize + 1)];
-        let filled = fill(&mut file, &mut start).map_err(io)?;
-        start.truncate(filled);
-        if let Some(mime) = text::image_type(&start)
-            && len <= IMAGE_LIMIT
-        {
-            file.read_to_end(&mut start).map_err(io)?;
-            return Ok(Read {
-                version: Version::of(&start),
-                content: Content::Image { mime, bytes: start.into() },
-                bytes: None,
-            });
-        }
-        let binary = text::is_binary(&start);
-        let utf16 = text::encoding_of(&start).0 != Encoding::Utf8;
-        if binary || (utf16 && len > HASH_LIMIT) {
-            let version = version_of_rest(&start, &mut file, &stat).map_err(io)?;
-            return Ok(Read {
-                content: Content::Binary { kind: text::binary_kind(&start), len },
-                version,
-                bytes: None,
-            });
-        }
-        let mut hasher = Hasher::default();
-        let mut lines = Lines::new(*spec);
-        let bytes = if utf16 || len <= KEEP_LIMIT {
-            file.read_to_end(&mut start).map_err(io)?;
-            hasher.update(&start);
-            lines.push(&text::decode(&start));
-            (start.len() as u64 <= KEEP_LIMIT).then(|| Arc::from(start))
-        } else {
-            let mark = if text::encoding_of(&start).1 { 3 } else { 0 };
-            stream(&mut file, start, mark, len, &mut hasher, &mut lines).map_err(io)?;
-            None
-        };
-        let hashed_all = lines.read_to_end || len <= HASH_LIMIT;
-        let version = if hashed_all && len <= HASH_LIMIT { hasher.finish() } else { Version::of_stat(&stat) };
-        let window = lines.finish(len);
-        if window.lines == 0 && (spec.offset > 1) {
-            return Err(FileError::PastEnd {
-                path: path.to_string(),
-                offset: spec.offset,
-                lines: window.total_lines.unwrap_or_default(),
-            });
-        }
-        Ok(Read { content: Content::Text(window), version, bytes })
+        let (file, stat) = self.open_file(path).map_err(|error| self.explain(error, path))?;
+        read_open(file, &stat, path, spec)
+    }
+
+    /// The same for the plain case in one go: a path without symlinks to a regular file of at most `limit` bytes.
+    /// `None` for everything else, which [`resolve`](Self::resolve) and [`read`](Self::read) are for.
+    pub fn read_small(
+        &self,
+        path: impl AsRef<Path>,
+        spec: &WindowSpec,
+        limit: u64,
+    ) -> Option<(ContainedPath, Result<Read, FileError>)> {
+        let path = self.plain(path.as_ref())?;
+        let (file, stat) = self.open_file(&path).ok().filter(|(_, stat)| stat.st_size as u64 <= limit)?;
+        let read = read_open(file, &stat, &path, spec);
+        Some((path, read))
     }
 
     /// Reads a whole file of at most `limit` bytes.
@@ -183,6 +151,68 @@ impl Workspace {
             other => other,
         }
     }
+}
+
+/// Reads from an open regular file.
+fn read_open(
+    mut file: File,
+    stat: &Stat,
+    path: &ContainedPath,
+    spec: &WindowSpec,
+) -> Result<Read, FileError> {
+    let io = |source| FileError::Io { action: "read", path: path.to_string(), source };
+    let len = stat.st_size as u64;
+    let mut start = vec![0; CHUNK.min(len as usize + 1)];
+    let filled = fill(&mut file, &mut start).map_err(io)?;
+    let ended = filled < start.len();
+    start.truncate(filled);
+    if let Some(mime) = text::image_type(&start)
+        && len <= IMAGE_LIMIT
+    {
+        file.read_to_end(&mut start).map_err(io)?;
+        return Ok(Read {
+            version: Version::of(&start),
+            content: Content::Image { mime, bytes: start.into() },
+            bytes: None,
+        });
+    }
+    let binary = text::is_binary(&start);
+    let utf16 = text::encoding_of(&start).0 != Encoding::Utf8;
+    if binary || (utf16 && len > HASH_LIMIT) {
+        let version = version_of_rest(&start, &mut file, stat).map_err(io)?;
+        return Ok(Read {
+            content: Content::Binary { kind: text::binary_kind(&start), len },
+            version,
+            bytes: None,
+        });
+    }
+    let mut hasher = Hasher::default();
+    let mut lines = Lines::new(*spec);
+    let bytes = if utf16 || len <= KEEP_LIMIT {
+        if !ended {
+            file.read_to_end(&mut start).map_err(io)?;
+        }
+        hasher.update(&start);
+        // Room for the numbers, too: most texts are copied once.
+        lines.out.reserve(start.len().min(spec.max_bytes) / 8 * 10);
+        lines.push(&text::decode(&start));
+        (start.len() as u64 <= KEEP_LIMIT).then(|| Arc::from(start))
+    } else {
+        let mark = if text::encoding_of(&start).1 { 3 } else { 0 };
+        stream(&mut file, start, mark, len, &mut hasher, &mut lines).map_err(io)?;
+        None
+    };
+    let hashed_all = lines.read_to_end || len <= HASH_LIMIT;
+    let version = if hashed_all && len <= HASH_LIMIT { hasher.finish() } else { Version::of_stat(stat) };
+    let window = lines.finish(len);
+    if window.lines == 0 && (spec.offset > 1) {
+        return Err(FileError::PastEnd {
+            path: path.to_string(),
+            offset: spec.offset,
+            lines: window.total_lines.unwrap_or_default(),
+        });
+    }
+    Ok(Read { content: Content::Text(window), version, bytes })
 }
 
 /// Reads an open regular file, at most `limit` bytes.
@@ -322,8 +352,15 @@ impl Lines {
             }
             match memchr::memchr(b'\n', text) {
                 Some(end) => {
-                    self.extend(&text[..end]);
-                    self.end_line();
+                    // Most lines come whole.
+                    if self.line.is_empty() && end <= self.spec.max_line {
+                        let line = &text[..end];
+                        self.put(line.strip_suffix(b"\r").unwrap_or(line));
+                        self.next_line();
+                    } else {
+                        self.extend(&text[..end]);
+                        self.end_line();
+                    }
                     text = &text[end + 1..];
                 }
                 None => {
@@ -361,18 +398,28 @@ impl Lines {
         if self.over == 0 && self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
-        let mut line = &self.line[..];
-        if line.len() > self.spec.max_line {
+        if self.line.len() > self.spec.max_line {
             let mut end = self.spec.max_line;
-            while end > 0 && line[end] & 0xC0 == 0x80 {
+            while end > 0 && self.line[end] & 0xC0 == 0x80 {
                 end -= 1;
             }
-            self.over += (line.len() - end) as u64;
-            line = &line[..end];
+            self.over += (self.line.len() - end) as u64;
+            self.line.truncate(end);
         }
+        let line = std::mem::take(&mut self.line);
+        self.put(&line);
+        self.line = line;
+        self.next_line();
+    }
+
+    /// Puts a line's number and text down.
+    fn put(&mut self, line: &[u8]) {
         self.out.push_str(itoa(self.number, &mut [0; 20]));
         self.out.push('\t');
         self.out.push_str(&String::from_utf8_lossy(line));
+    }
+
+    fn next_line(&mut self) {
         if self.over > 0 {
             self.out.push_str(&format!(" … [line cut, {} more bytes]", self.over));
             self.cut += 1;

@@ -127,6 +127,17 @@ impl Workspace {
         Ok(found)
     }
 
+    /// What `path` means if it is what it looks like: below the root, and no symlink in it. Opening it finds that out.
+    pub(crate) fn plain(&self, path: &Path) -> Option<ContainedPath> {
+        let below = self.below_root(path)?;
+        let mut plain = PathBuf::with_capacity(below.as_os_str().len());
+        for component in below.components().filter(|component| *component != Component::CurDir) {
+            let Component::Normal(name) = component else { return None };
+            plain.push(name);
+        }
+        Some(ContainedPath { relative: plain })
+    }
+
     fn resolve_plain(&self, path: &Path, last: Last) -> Result<ContainedPath, PathError> {
         let shown = || quoted(path).into_owned();
         let malformed = |why| PathError::Malformed { path: shown(), why };

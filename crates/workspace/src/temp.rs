@@ -95,9 +95,12 @@ impl Drop for Temp {
 }
 
 fn link(file: &File, dir: &OwnedFd, name: &OsStr) -> Result<()> {
-    let by_proc = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match rustix::fs::linkat(CWD, by_proc.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW) {
-        Err(Errno::NOENT) => rustix::fs::linkat(file, "", dir, name, AtFlags::EMPTY_PATH),
+    match rustix::fs::linkat(file, "", dir, name, AtFlags::EMPTY_PATH) {
+        // Older kernels keep that to root; there is a way around through /proc.
+        Err(Errno::NOENT | Errno::INVAL | Errno::PERM) => {
+            let by_proc = format!("/proc/self/fd/{}", file.as_raw_fd());
+            rustix::fs::linkat(CWD, by_proc.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW)
+        }
         done => done,
     }
 }

@@ -51,6 +51,13 @@ fn every_rule_finds_its_example_and_leaves_its_near_miss() {
 }
 
 #[test]
+fn keywords_are_long_enough_to_be_looked_for() {
+    for rule in rules() {
+        assert!(rule.keywords.iter().all(|word| word.len() >= 3), "{}: {:?}", rule.name, rule.keywords);
+    }
+}
+
+#[test]
 fn names_are_unique_and_fit_for_a_label() {
     let mut names: Vec<_> = rules().iter().map(|rule| rule.name).collect();
     assert!(

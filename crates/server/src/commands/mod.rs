@@ -27,13 +27,26 @@ pub(crate) use self::{
 /// Threads beyond this gain nothing: heavy work has threads of its own.
 const MOST_WORKERS: usize = 8;
 
+/// How many the process works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// One, whose calls a single thread passes on: two would only wake each other.
+    One,
+    /// Any number.
+    Many,
+}
+
 /// Starts the process that starts processes, then the runtime, then the command.
 pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
+    clients: Clients,
     command: impl FnOnce() -> F,
 ) -> anyhow::Result<ExitCode> {
     // It must be forked while this process is small and has one thread.
     sandbox::spawner::init()?;
-    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_WORKERS);
+    let workers = match clients {
+        Clients::One => 1,
+        Clients::Many => std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_WORKERS),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     let code = runtime.block_on(command())?;
     // Work that blocks may outlive its call; it must not hold up the end.

@@ -59,7 +59,7 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
         let _ = writeln!(text, "  workspace  {} {} ({languages})", workspace.name, workspace.root.display());
     }
     let registered = host.tools();
-    let tools: Vec<&str> = registered.listed().iter().map(|tool| tool.spec.name).collect();
+    let tools: Vec<&str> = registered.names().collect();
     let _ = writeln!(text, "  tools      {}: {}", tools.len(), tools.join(", "));
     let _ = writeln!(text, "  isolation  {}", place::in_force(&host.settings));
     let _ = writeln!(text, "  access     {}", access(listen));

@@ -227,7 +227,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.clone();
-        guarded(&name, self.call(request, &context)).await.map(Into::into)
+        // Boxed: the SDK keeps room for the largest of all requests in every session that is open.
+        Box::pin(guarded(&name, self.call(request, &context))).await.map(Into::into)
     }
 
     // The SDK answers these with empty lists although nothing was declared.

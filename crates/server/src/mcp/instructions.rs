@@ -9,7 +9,7 @@ pub(super) const LONGEST: usize = 700;
 /// Instructions that name only tools that are registered and languages that were found.
 pub(super) fn fitted(host: &Host) -> String {
     let tools = host.tools();
-    let names: Vec<&str> = tools.listed().iter().map(|tool| tool.spec.name).collect();
+    let names: Vec<&str> = tools.names().collect();
     let has = |name: &str| names.contains(&name);
     let mut lines: Vec<String> = Vec::new();
     let roots: Vec<&str> = host.workspaces.keys().map(String::as_str).collect();

@@ -57,7 +57,7 @@ impl Tool for Edit {
         if wanted.is_none() {
             look_before(call, &args.file_path).await;
         }
-        let (mut done, touched) = call.blocking(move |call| edit(call, &args)).await?;
+        let (mut done, touched) = call.writing(move |call| edit(call, &args)).await?;
         done.text.push_str(&feedback(call, wanted, vec![touched]).await);
         Ok(done)
     }

@@ -46,30 +46,33 @@ impl Tool for Read {
         if args.limit == Some(0) {
             return Err(ToolError::caller("Read: `limit` must be at least 1"));
         }
+        let default = WindowSpec::default();
+        let spec = WindowSpec {
+            offset: args.offset.unwrap_or(default.offset).max(1),
+            limit: args.limit.unwrap_or(default.limit),
+            max_bytes: MAX_BYTES,
+            ..default
+        };
         // Waking a thread takes longer than reading a small file.
-        let path = call.workspace.resolve(&args.file_path)?;
-        if call.workspace.size(&path).is_some_and(|size| size <= SMALL) {
-            return read(call, &path, &args);
+        if let Some((path, read)) = call.workspace.read_small(&args.file_path, &spec, SMALL) {
+            return Ok(reply(call, &path, read?));
         }
-        call.blocking(move |call| read(call, &path, &args)).await
+        call.blocking(move |call| {
+            let path = call.workspace.resolve(&args.file_path)?;
+            Ok(reply(call, &path, call.workspace.read(&path, &spec)?))
+        })
+        .await
     }
 }
 
-fn read(call: &Call, path: &ContainedPath, args: &Args) -> Result<Reply, ToolError> {
-    let default = WindowSpec::default();
-    let spec = WindowSpec {
-        offset: args.offset.unwrap_or(default.offset).max(1),
-        limit: args.limit.unwrap_or(default.limit),
-        max_bytes: MAX_BYTES,
-        ..default
-    };
-    let read = call.workspace.read(path, &spec)?;
+fn reply(call: &Call, path: &ContainedPath, read: workspace::Read) -> Reply {
     call.session.ledgers.with(&call.workspace, |ledger| ledger.record(path, read.version, read.bytes));
-    Ok(match read.content {
+    match read.content {
         workspace::Content::Text(window) if window.len == 0 => Reply::text(format!("[{path} is empty]")),
         workspace::Content::Text(window) => {
-            let mut text = window.numbered.clone();
-            if window.has_more() {
+            let more = window.has_more();
+            let mut text = window.numbered;
+            if more {
                 let next = window.first + window.lines;
                 let of = window.total_lines.map(|total| format!(" of {total}")).unwrap_or_default();
                 text.push_str(&format!(
@@ -91,5 +94,5 @@ fn read(call: &Call, path: &ContainedPath, args: &Args) -> Result<Reply, ToolErr
             Reply::text(format!("{path}: {kind}, {len} bytes, not shown"))
         }
         _ => Reply::text(format!("{path}: not shown")),
-    })
+    }
 }

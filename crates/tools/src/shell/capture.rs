@@ -162,6 +162,10 @@ impl Capture {
     }
 
     pub(super) async fn finish(mut self) -> Captured {
+        // Most commands print little: waking a thread takes longer than cleaning that.
+        if matches!(self.spool, Spooling::NotNeeded) {
+            return self.conclude();
+        }
         self.flush().await;
         let work = move || self.conclude();
         match tokio::task::spawn_blocking(work).await {
