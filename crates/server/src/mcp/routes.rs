@@ -17,7 +17,7 @@ use axum::{
     response::Response,
     routing::{get, post},
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use rmcp::{
     ServerHandler,
     model::ProtocolVersion,
@@ -88,8 +88,15 @@ fn routes<H: ServerHandler + Clone>(
         // The gate has its own limit.
         .layer(DefaultBodyLimit::disable())
         .with_state(Legacy::new(directory, of_session));
-    let routes = streamable.merge(legacy).layer(middleware::from_fn_with_state(gate, pass));
+    let routes =
+        streamable.merge(legacy).fallback(elsewhere).layer(middleware::from_fn_with_state(gate, pass));
     Http { routes, hang_up }
+}
+
+/// Somebody with a browser, or a client with half an address.
+async fn elsewhere(uri: Uri) -> Response {
+    let why = format!("nothing at {}; MCP clients connect to /mcp, older ones to /sse\n", uri.path());
+    refuse(StatusCode::NOT_FOUND, why)
 }
 
 /// Middleware on `/mcp`: finds the session, keeps it from being idle, and cancels calls whose client left.

@@ -28,6 +28,16 @@ fn every_protocol_version_with_a_handshake_is_agreed_to() {
 }
 
 #[test]
+fn a_wrong_address_says_where_the_right_one_is() {
+    let workspace = Workspace::with(&[]);
+    let served = plain(&workspace).serve();
+    let response = Request::get("/").send(served.address()).unwrap();
+    assert_eq!(response.status, 404);
+    let text = response.text().unwrap();
+    assert!(text.contains("nothing at /;") && text.contains("/mcp") && text.contains("/sse"), "{text}");
+}
+
+#[test]
 fn a_panic_is_an_answer_and_the_server_goes_on() {
     let workspace = Workspace::with(&[]);
     let (_served, clients) = every_transport(&launch(&workspace));
