@@ -14,7 +14,7 @@ mod wrappers;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use tree_sitter::{Node, Parser, Tree};
 use wrappers::{Next, Reads};
@@ -58,7 +58,7 @@ impl Denylist {
     /// A list of command names. A name may end in `*`; further words (`git push`) must follow it literally.
     pub(crate) fn new(tokens: Vec<String>) -> Self {
         let entry = |token: String| {
-            let words: Vec<String> = token.split_whitespace().map(str::to_owned).collect();
+            let words: Vec<String> = token.split_whitespace().map(|word| ascii(word).into_owned()).collect();
             (!words.is_empty()).then_some(Entry { token, words })
         };
         Self(tokens.into_iter().filter_map(entry).collect())
@@ -73,16 +73,18 @@ impl Denylist {
     }
 
     fn check_words(&self, words: &[String]) -> Result<(), Denied> {
-        let Some(first) = words.first() else { return Ok(()) };
-        let name = base_name(first);
+        let Some(written) = words.first() else { return Ok(()) };
+        let words: Vec<Cow<'_, str>> = words.iter().map(|word| ascii(word)).collect();
+        let name = base_name(&words[0]);
         let hit = self.0.iter().find(|entry| {
             let named = match entry.words[0].strip_suffix('*') {
                 Some(start) => name.starts_with(start),
                 None => name == entry.words[0],
             };
-            named && words.len() >= entry.words.len() && words[1..].starts_with(&entry.words[1..])
+            let rest = words.iter().zip(&entry.words).skip(1);
+            named && words.len() >= entry.words.len() && rest.into_iter().all(|(word, wanted)| word == wanted)
         });
-        hit.map_or(Ok(()), |entry| Err(Denied { token: entry.token.clone(), word: first.clone() }))
+        hit.map_or(Ok(()), |entry| Err(Denied { token: entry.token.clone(), word: written.clone() }))
     }
 }
 
@@ -109,6 +111,7 @@ impl Script<'_> {
     fn check(&self, text: &str) -> Result<(), Denied> {
         // A shell joins these before it reads words; the grammar does not.
         let text = text.replace("\\\n", "");
+        let text = ascii(&text);
         let Some(tree) = parse(&text) else { return self.check_naively(&text) };
         let found = collect(&tree, &text);
         let mut shell_reads_input = false;
@@ -170,6 +173,15 @@ impl Script<'_> {
         }
         Ok(())
     }
+}
+
+/// Every byte of a character outside ASCII becomes `_`: to a shell all of them are letters of a word, but the
+/// grammar's scanner asks C's `isdigit` about them, which reads wherever a large number leads.
+fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { '_' }).collect())
 }
 
 fn is_assignment(word: &str) -> bool {
