@@ -53,13 +53,25 @@ pub(crate) fn inert(file: &str) -> bool {
         || [".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", "CODEOWNERS"].contains(&name)
 }
 
-/// Every file below the project that `wanted` likes, without folders of that name; nothing when there are too
-/// many to look at.
-pub(crate) fn walk(
-    facts: &dyn Facts,
-    leave_out: &[&str],
-    wanted: &dyn Fn(&str) -> bool,
-) -> Option<Vec<String>> {
+/// Folders of things that are made, when they stand at the top of a project.
+const MADE: [&str; 5] = ["dist", "build", "out", "coverage", "target"];
+/// Folders of other people's things, wherever they stand.
+const FOREIGN: [&str; 5] = ["node_modules", "venv", "vendor", "site-packages", "__pycache__"];
+
+/// Whether [`walk`] does not look at a file because of the folder it is in.
+pub(crate) fn overlooked(file: &str) -> bool {
+    let mut parts = file.split('/').rev().skip(1);
+    let mut top = None;
+    let foreign = parts.any(|part| {
+        top = Some(part);
+        FOREIGN.contains(&part) || part.starts_with('.')
+    });
+    foreign || top.is_some_and(|top| MADE.contains(&top))
+}
+
+/// Every file below the project whose name `wanted` likes, without what is made and what is other people's; nothing
+/// when there are too many to look at.
+pub(crate) fn walk(facts: &dyn Facts, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<String>> {
     let (mut found, mut todo, mut seen) = (Vec::new(), vec![String::new()], 0);
     while let Some(folder) = todo.pop() {
         for name in facts.list(if folder.is_empty() { "." } else { &folder }) {
@@ -70,8 +82,8 @@ pub(crate) fn walk(
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             if wanted(&name) {
                 found.push(path);
-            } else if !name.contains('.') && !leave_out.contains(&name.as_str()) {
-                // Source folders have no dot in their names; the few that do hold no sources of ours.
+            } else if !overlooked(&format!("{path}/")) {
+                // Whatever is no folder lists nothing.
                 todo.push(path);
             }
         }
@@ -130,4 +142,19 @@ pub(crate) fn folder(file: &str) -> &str {
 pub(crate) fn some(names: &[String]) -> String {
     let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > 3 { format!("{shown} and {} more", names.len() - 3) } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_or_foreign_is_not_looked_at() {
+        for file in ["dist/a.js", "a/node_modules/b/c.js", ".venv/lib/x.py", "a/.cache/x.py", "target/x.rs"] {
+            assert!(overlooked(file), "{file}");
+        }
+        for file in ["a.js", "src/dist/a.js", "src/v1.2/a.js", "src/build/a.py", ".eslintrc.js"] {
+            assert!(!overlooked(file), "{file}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Affected, Facts,
-    affected::{Graph, folder, inert, plain, some, walk},
+    affected::{Graph, folder, inert, overlooked, plain, some, walk},
 };
 use regex::Regex;
 use std::{
@@ -17,7 +17,6 @@ use std::{
 
 const SOURCES: &[&str] =
     &[".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".vue", ".svelte", ".json"];
-const FOREIGN: &[&str] = &["node_modules", "dist", "coverage", "build", "out"];
 
 /// Every quoted text of one line: an import, a mock, a file that is read.
 #[expect(clippy::unwrap_used, reason = "the pattern is a constant, compiled by the tests")]
@@ -57,7 +56,13 @@ pub(super) fn affected(facts: &dyn Facts, changed: &[String]) -> Affected {
     if let Some(file) = code.iter().find(shared) {
         return Affected::everything(format!("{file} changed"));
     }
-    let Some(files) = walk(facts, FOREIGN, &source) else {
+    if let Some(file) = changed.iter().find(|file| overlooked(file) && !inert(file)) {
+        return Affected::everything(format!("{file} is in a folder that is not looked at"));
+    }
+    if let Some(place) = own_patterns(facts, &manifest, runner) {
+        return Affected::everything(format!("{place} says which files are tests"));
+    }
+    let Some(files) = walk(facts, &source) else {
         return Affected::everything("there are too many files to follow their imports");
     };
     let graph = graph(facts, &manifest, &files, changed);
@@ -85,9 +90,42 @@ pub(super) fn affected(facts: &dyn Facts, changed: &[String]) -> Affected {
     Affected::of(tests, why)
 }
 
+/// Where the project says itself which files are tests: then their names do not tell.
+fn own_patterns(facts: &dyn Facts, manifest: &Manifest, runner: Runner) -> Option<String> {
+    let (starts, words): (&[&str], &[&str]) = match runner {
+        Runner::Jest => (&["jest.config."], &["testMatch", "testRegex", "projects"]),
+        Runner::Vitest => {
+            (&["vitest.config.", "vite.config.", "vitest.workspace."], &["include", "projects", "workspace"])
+        }
+        Runner::Mocha => (&[".mocharc."], &["spec", "extension"]),
+        Runner::Bun => (&["bunfig.toml"], &["root"]),
+        Runner::NodeTest => (&[], &[]),
+    };
+    let says = |text: &str| words.iter().any(|word| text.contains(word));
+    let files = facts.list(".").into_iter().filter(|name| starts.iter().any(|start| name.starts_with(start)));
+    let mut files = files.filter(|name| facts.read(name).is_none_or(|text| says(&text)));
+    if let Some(file) = files.next() {
+        return Some(file);
+    }
+    let section =
+        manifest.has_section(runner.name()) && facts.read("package.json").is_some_and(|text| says(&text));
+    let script = manifest.script("test").unwrap_or_default();
+    // A path or a pattern on the command line that is not where tests usually are.
+    let usual = |word: &str| {
+        let word = word.trim_matches(['"', '\'']).trim_start_matches("./");
+        ["test", "tests", "spec", "__tests__"].iter().any(|place| word.split('/').any(|part| part == *place))
+            || [".test.", ".spec."].iter().any(|mark| word.contains(mark))
+    };
+    let named = script.split_whitespace().any(|word| {
+        !word.starts_with('-') && word.contains(['/', '*']) && !word.contains("node_modules") && !usual(word)
+    });
+    let config = ["--config", "--dir", "--root", "--project"].iter().any(|flag| script.contains(flag));
+    (section || named || config).then(|| "package.json".to_owned())
+}
+
 /// The test files of a project; nothing when there are too many files to look at.
 pub(super) fn test_files(facts: &dyn Facts, runner: Runner) -> Option<Vec<String>> {
-    let files = walk(facts, FOREIGN, &source)?;
+    let files = walk(facts, &source)?;
     Some(files.into_iter().filter(|file| is_test(file, runner)).collect())
 }
 

@@ -2,12 +2,10 @@
 
 use crate::{
     Affected, Facts,
-    affected::{Graph, folder, inert, plain, some, walk},
+    affected::{Graph, folder, inert, overlooked, plain, some, walk},
 };
 use regex::Regex;
 use std::{collections::BTreeSet, sync::LazyLock};
-
-const FOREIGN: &[&str] = &["venv", "node_modules", "build", "dist", "__pycache__", "site-packages"];
 
 #[expect(clippy::unwrap_used, reason = "the pattern is a constant, compiled by the tests")]
 static IMPORT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*import[ \t]+([^\n#]+)").unwrap());
@@ -42,12 +40,15 @@ pub(super) fn affected(facts: &dyn Facts, changed: &[String]) -> Affected {
             return Affected::everything(format!("{config} sets {word}: any file may hold tests"));
         }
     }
+    if let Some(file) = changed.iter().find(|file| overlooked(file) && !inert(file)) {
+        return Affected::everything(format!("{file} is in a folder that is not looked at"));
+    }
     let unknown: Vec<String> =
         changed.iter().filter(|file| !file.ends_with(".py") && !inert(file)).cloned().collect();
     if !unknown.is_empty() {
         return Affected::everything(format!("nothing tells who uses {}", some(&unknown)));
     }
-    let Some(files) = walk(facts, FOREIGN, &|name| name.ends_with(".py")) else {
+    let Some(files) = walk(facts, &|name| name.ends_with(".py")) else {
         return Affected::everything("there are too many files to follow their imports");
     };
     let graph = graph(facts, &files, changed);
