@@ -48,6 +48,8 @@ use tokio::sync::Mutex;
 /// Whole process groups go at once, since a group cannot fork its way out of a signal. A program that still
 /// forks its way out, always in a new session, is met by stopping everybody (in a container, not on a whole
 /// machine) for as long as one look takes; only one sweep at a time may do that, or two could stop each other.
+/// A `hard` sweep, which ends what would not end by itself, begins with that where many processes want to run:
+/// it might otherwise not get its turn.
 const SWEEP: &str = r#"look() {
   state=Z group=0
   read -r stat <"/proc/$1/stat" && stat=${stat##*) } && set -- $stat && state=$1 group=$3
@@ -72,6 +74,8 @@ sweep() {
   look $$
   mine=$group
   read -r second </proc/2/comm
+  read -r one two three four five </proc/loadavg
+  [ "$2" != hard ] || [ "${four%/*}" -lt 16 ] || elusive=yes
   while [ $quiet -lt 25 ]; do
     if [ $hits -ge 3 ] || [ $elusive = yes ]; then [ "$second" = kthreadd ] || stop; fi
     read -r one two three four before </proc/loadavg
@@ -87,6 +91,7 @@ sweep() {
       targets="$targets $pid"
       [ "$group" -le 1 ] || [ "$group" = "$mine" ] || targets="$targets -$group"
     done
+    [ ${#targets} -lt 200 ] || elusive=yes
     [ -z "$targets" ] || kill -9 $targets
     # Whom this has killed may have been stopping others.
     [ -z "$lock$targets" ] || [ "$second" = kthreadd ] || kill -CONT -1
@@ -132,10 +137,10 @@ const FIND: &str = "command -v \"$1\" >/dev/null 2>&1 || exit 97";
 const MISSING: i32 = 97;
 
 /// Waits for stdin to close, then ends everything of the sandbox.
-const GUARD: &str = "cat >/dev/null\nsweep \"$1\"\n";
+const GUARD: &str = "cat >/dev/null\nsweep \"$1\" hard\n";
 
-/// How long ending the leftovers may take.
-const SWEEP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long ending the leftovers may take: they may be what keeps the machine busy.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The words that bring a script to the far side.
 pub(crate) trait Carrier: Send + Sync + 'static {
@@ -146,7 +151,7 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn ending(&self, mark: &Mark) -> Vec<String> {
         let mut argv = self.prefix(mark, false);
         argv.extend(["sh", "-c"].map(str::to_owned));
-        argv.push(format!("{SWEEP}sweep \"$1\""));
+        argv.push(format!("{SWEEP}sweep \"$1\" hard"));
         argv.extend(["sh".to_owned(), mark.to_string()]);
         argv
     }

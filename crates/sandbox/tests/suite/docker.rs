@@ -2,7 +2,10 @@
 
 use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, StartRequest, Stdio, global_registry,
-    suite::{self, Case, Subject, orphans::ends_by_the_caller},
+    suite::{
+        self, Case, Subject,
+        orphans::{Nasty, ends_by_the_caller},
+    },
 };
 use serde_json::{Map, Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -162,8 +165,11 @@ fn volumes(shared: &Path) -> Vec<String> {
     userland.chain([format!("{0}:{0}", shared.display())]).collect()
 }
 
+/// For programs that would take all of the machine: half a processor.
+const NARROW: &str = "--cpus=0.5";
+
 fn as_arguments(volumes: &[String]) -> Vec<&str> {
-    volumes.iter().flat_map(|volume| ["-v", volume]).collect()
+    [NARROW].into_iter().chain(volumes.iter().flat_map(|volume| ["-v", volume])).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,10 +179,50 @@ async fn nobody_outlives_a_call_in_a_container() {
     ends_by_the_caller(exec(&container), shared.path()).await;
 }
 
+/// Runs a nasty program from a server of its own, kills that, and sees everybody go.
+pub(crate) async fn nobody_outlives_the_server(mode: &str, config: &Value, place: &Path) {
+    for kind in ["setsid", "bomb"] {
+        let nasty = Nasty::within(place, kind);
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["docker::server_alone", "--exact", "--ignored"])
+            .env("FAR_MODE", mode)
+            .env("FAR_CONFIG", config.to_string())
+            .env("NASTY_ARGS", nasty.args().join("\n"))
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        nasty.ready().await;
+        server.kill().unwrap();
+        server.wait().unwrap();
+        nasty.wait_gone("SIGKILL of the server").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a server for nobody_outlives_the_server"]
+async fn server_alone() {
+    let [mode, config, args] =
+        ["FAR_MODE", "FAR_CONFIG", "NASTY_ARGS"].map(|name| std::env::var(name).unwrap());
+    let config: Map<String, Value> = serde_json::from_str(&config).unwrap();
+    let sandbox = global_registry().lookup(&mode).unwrap().build("box", &config).unwrap();
+    let request = Request { timeout: Duration::from_secs(50), ..Request::new("python3").args(args.lines()) };
+    panic!("it ended by itself: {:?}", sandbox.spawn(request).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_in_a_container_outlives_the_server() {
+    let shared = tempfile::tempdir().unwrap();
+    let container = docker().container_with(&as_arguments(&volumes(shared.path())));
+    let config = json!({"container": container.id, "docker_path": docker().client});
+    nobody_outlives_the_server("docker_exec", &config, shared.path()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_outlives_a_call_in_a_container_of_its_own() {
     let shared = tempfile::tempdir().unwrap();
-    let config = json!({"image": docker().image, "network": "none", "mounts": volumes(shared.path())});
+    let config = json!({
+        "image": docker().image, "network": "none", "mounts": volumes(shared.path()), "extra_args": [NARROW],
+    });
     ends_by_the_caller(build("docker_run", config), shared.path()).await;
 }
 
@@ -196,7 +242,7 @@ async fn podman_takes_the_same_words() {
     ];
     let shared = tempfile::tempdir().unwrap();
     let volumes = volumes(shared.path());
-    let container = podman().container_with(&as_arguments(&volumes));
+    let container = podman().container_with(&as_arguments(&volumes)[1..]);
     let exec = build_on(podman(), "docker_exec", json!({"container": container.id}));
     let config = json!({"image": podman().image, "network": "none", "mounts": volumes});
     let run = build_on(podman(), "docker_run", config);

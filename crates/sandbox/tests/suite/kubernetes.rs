@@ -1,6 +1,6 @@
 //! Pods, with a real cluster.
 
-use crate::docker::{NASTY, sh, wait_for};
+use crate::docker::{NASTY, nobody_outlives_the_server, sh, wait_for};
 use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, global_registry,
     suite::{self, Subject, orphans::ends_by_the_caller},
@@ -10,12 +10,16 @@ use std::{sync::Arc, time::Duration};
 use testkit::engines::kubernetes;
 use tokio_util::sync::CancellationToken;
 
-fn build(more: Value) -> Arc<dyn Sandbox> {
+fn config() -> Value {
     let cluster = kubernetes();
-    let mut config = json!({
+    json!({
         "pod": cluster.pod, "container": "main", "namespace": "default", "context": "test", "workdir": "/tmp",
         "kubeconfig": cluster.kubeconfig, "kubectl_path": cluster.client,
-    });
+    })
+}
+
+fn build(more: Value) -> Arc<dyn Sandbox> {
+    let mut config = config();
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     global_registry().lookup("kubectl_exec").unwrap().build("pod", config.as_object().unwrap()).unwrap()
 }
@@ -27,7 +31,14 @@ async fn kubectl_exec_passes_the_suite() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_outlives_a_call_in_a_pod() {
-    ends_by_the_caller(build(json!({})), &kubernetes().shared).await;
+    ends_by_the_caller(build(json!({"pod": kubernetes().narrow_pod})), &kubernetes().shared).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_in_a_pod_outlives_the_server() {
+    let mut config = config();
+    config["pod"] = json!(kubernetes().narrow_pod);
+    nobody_outlives_the_server("kubectl_exec", &config, &kubernetes().shared).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,6 +81,26 @@ async fn fifty_megabytes_a_folder_and_an_environment() {
     assert_eq!(String::from_utf8_lossy(&response.stdout), expected);
 }
 
+#[test]
+fn a_configured_server_runs_bash_at_the_far_side() {
+    let far = Far::start("direct");
+    let (workspace, files) = (Workspace::with(&[("here.txt", "near\n")]), Workspace::with(&[]));
+    let (token, config) = (files.root().join("token"), files.root().join("runtime.yaml"));
+    std::fs::write(&token, ANN).unwrap();
+    let text = format!(
+        "apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n  sandboxes:\n    cloud: {{ mode: remote, \
+         url: \"http://{}\", token_file: {}, workdir: {} }}\n  tools: {{ default_sandbox: cloud }}\n",
+        far.served.address(),
+        token.display(),
+        far.workspace.root().display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut client = plain(&workspace).arg("--config").arg(config).stdio();
+    client.initialize();
+    let said = client.call("Bash", json!({ "command": "cat here.txt; exit 3" })).text();
+    assert!(said.contains("far") && said.contains('3'), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_may_not_is_told_so() {
     let far = Far::start("direct");

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// A cluster with one pod that does nothing.
+/// A cluster with two pods that do nothing.
 pub struct Kubernetes {
     /// A `kubectl` that reaches this cluster when it is given [`Self::kubeconfig`].
     pub client: PathBuf,
@@ -23,8 +23,10 @@ pub struct Kubernetes {
     pub kubeconfig: PathBuf,
     /// A folder that the pod and this machine share under the same name.
     pub shared: PathBuf,
-    /// The running pod.
+    /// A running pod.
     pub pod: &'static str,
+    /// Another one, for programs that would take all of the machine: it gets half a processor.
+    pub narrow_pod: &'static str,
     state: PathBuf,
     /// The process whose namespaces everything lives in.
     init: u32,
@@ -40,6 +42,7 @@ pub fn kubernetes() -> &'static Kubernetes {
 }
 
 const POD: &str = "idle";
+const NARROW_POD: &str = "narrow";
 const IMAGE: &str = "test.local/busybox:1";
 const NODE: &str = "127.0.0.1";
 const TOKEN: &str = "a-token-of-the-tests";
@@ -67,10 +70,18 @@ impl Kubernetes {
             &client,
             &format!("exec nsenter --net=/proc/{init}/ns/net {} \"$@\"", kubectl.display()),
         );
-        let cluster = Self { client, kubeconfig, shared: state.join("shared"), pod: POD, state, init };
+        let cluster = Self {
+            client,
+            kubeconfig,
+            shared: state.join("shared"),
+            pod: POD,
+            narrow_pod: NARROW_POD,
+            state,
+            init,
+        };
         cluster.write_files();
         cluster.start_parts();
-        cluster.start_pod();
+        cluster.start_pods();
         cluster
     }
 
@@ -184,8 +195,8 @@ impl Kubernetes {
         self.begin(&[&kubelet, &config, &reach, &root, &certificates, &name]);
     }
 
-    /// There is no scheduler: the pod names its node. Its network is that of the room, so none is to be set up.
-    fn start_pod(&self) {
+    /// There is no scheduler: a pod names its node. Its network is that of the room, so none is to be set up.
+    fn start_pods(&self) {
         let host = |path: &str| json!({"path": path});
         let mut volumes = vec![json!({"name": "shared", "hostPath": host(&self.file("shared"))})];
         let mut mounts = vec![json!({"name": "shared", "mountPath": self.file("shared")})];
@@ -194,23 +205,26 @@ impl Kubernetes {
             volumes.push(json!({"name": name, "hostPath": host(path)}));
             mounts.push(json!({"name": name, "mountPath": path, "readOnly": true}));
         }
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD},
-            "spec": {
-                "nodeName": NODE, "hostNetwork": true, "dnsPolicy": "Default",
-                "enableServiceLinks": false, "automountServiceAccountToken": false,
-                "volumes": volumes,
-                "containers": [{
-                    "name": "main", "image": IMAGE, "imagePullPolicy": "Never",
-                    "command": ["sh", "-c", "trap exit TERM; while :; do sleep 1000 & wait; done"],
-                    "volumeMounts": mounts,
-                }],
-            },
-        });
-        self.write_json("pod.json", &pod);
-        let manifest = self.file("pod.json");
-        self.check("kube-apiserver", until(START, || self.try_run(&["create", "-f", &manifest])));
-        let ready = ["wait", "--for=condition=Ready", &format!("pod/{POD}"), "--timeout=90s"];
+        let pod = |name: &str, resources: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                "spec": {
+                    "nodeName": NODE, "hostNetwork": true, "dnsPolicy": "Default",
+                    "enableServiceLinks": false, "automountServiceAccountToken": false,
+                    "volumes": volumes,
+                    "containers": [{
+                        "name": "main", "image": IMAGE, "imagePullPolicy": "Never",
+                        "command": ["sh", "-c", "trap exit TERM; while :; do sleep 1000 & wait; done"],
+                        "volumeMounts": mounts, "resources": resources,
+                    }],
+                },
+            })
+        };
+        let pods = [pod(POD, json!({})), pod(NARROW_POD, json!({"limits": {"cpu": "500m"}}))];
+        self.write_json("pods.json", &json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+        let manifest = self.file("pods.json");
+        self.check("kube-apiserver", until(START, || self.try_run(&["apply", "-f", &manifest])));
+        let ready = ["wait", "--for=condition=Ready", "pod", POD, NARROW_POD, "--timeout=90s"];
         self.check("kubelet", self.try_run(&ready));
     }
 
