@@ -19,7 +19,7 @@ use crate::rules::{self, Present, Rules};
 use crate::{temp, walk};
 
 /// Files read between two looks at the index while it is built.
-const BLOCK: usize = 512;
+const BLOCK: usize = 256;
 
 /// More events than this are left in the kernel's queue until a query takes them into account.
 const MANY: usize = 16_384;

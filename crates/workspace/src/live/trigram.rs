@@ -136,9 +136,16 @@ struct Post {
     bytes: Vec<u8>,
 }
 
+/// Bytes that one number takes at most.
+const MOST: usize = 5;
+
 impl Post {
     fn push(&mut self, id: u32) -> usize {
         let before = self.bytes.len();
+        // doubling would leave a third of the heap in holes
+        if self.bytes.capacity() - before < MOST {
+            self.bytes.reserve_exact((before / 8).max(2 * MOST));
+        }
         let mut delta = if self.count == 0 { id } else { id - self.last };
         while delta >= 128 {
             self.bytes.push(delta as u8 | 128);

@@ -25,7 +25,11 @@ pub(super) async fn look(desk: &Desk) -> Section {
             Some(status) => {
                 let (mode, why) = (format!("{:?}", status.mode).to_lowercase(), &status.why);
                 let (files, index) = (status.files, status.index_bytes >> 10);
-                let text = format!("{root}: {mode} ({why}), {files} files, index {index} KiB");
+                let mut text = format!("{root}: {mode} ({why}), {files} files, index {index} KiB");
+                if let Some(limit) = status.left_out_above {
+                    let left = status.left_out_files;
+                    text += &format!("; {left} files above {limit} bytes left out, raise --index-budget");
+                }
                 Item::new(name, State::Info, text)
             }
         };
