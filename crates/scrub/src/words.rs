@@ -1,101 +1,97 @@
-//! Finds where any of many words may begin, in one pass.
+//! Finds where any of many words may stand, in one pass.
 //!
-//! The first bytes at each place of the text, letters in small, are mixed into a number; a table of bits says
-//! whether any word begins so. At nearly no place of an ordinary text does one, so the look at every place is all
-//! that costs. Unlike an automaton the table is made in microseconds and stays in the nearest cache.
+//! The bytes at each place of the text, letters in small, are mixed into a number; a table says whether any word has
+//! these bytes at the place it is told apart by. At nearly no place of an ordinary text does one, so the look at
+//! every place is all that costs. Unlike an automaton the table is made in microseconds and stays in the nearest
+//! cache.
 
-/// Bits in the table: two thousand words leave nineteen of twenty empty.
-const BITS: u32 = 15;
-const ROWS: usize = 1 << (BITS - 6);
+/// Two to the power of this are the entries in the table: two hundred words leave 99 of a hundred empty.
+const BITS: u32 = 14;
 /// Spreads the bytes over the table: 2³² divided by the golden ratio.
 const SPREAD: u32 = 0x9E37_79B1;
 /// Sets the bit that tells small letters from capitals; what it does to other bytes is no matter.
 const SMALL: u64 = 0x2020_2020_2020_2020;
+/// What source text is made of, the most common first. Anything else is rare.
+const COMMON: &[u8] = b" etaionsrlcdpumfhgbyvwkxjqz";
 
-/// Words of at least `WIDTH` bytes (3 or 4), told apart by that many.
+/// Words of at least `WIDTH` bytes (3 or 4), told apart by the rarest so many in each.
 pub(crate) struct Words<const WIDTH: usize> {
-    bits: Box<[u64; ROWS]>,
-    /// How many bits are set in the rows before.
-    ranks: Box<[u16; ROWS]>,
-    /// Where the words of each set bit start in `words`, and the end of the last.
-    starts: Vec<u32>,
-    words: Vec<u32>,
+    /// Whether a word is told apart by bytes that mix to this number.
+    table: Box<[u8; 1 << BITS]>,
+    /// By number.
+    marks: Vec<Mark>,
+}
+
+/// The bytes by which a word is told apart.
+struct Mark {
+    number: u32,
+    word: u32,
+    /// Where in the word they are.
+    at: u32,
 }
 
 impl<const WIDTH: usize> Words<WIDTH> {
     /// Shorter words are never found.
     pub(crate) fn new<'w>(words: impl IntoIterator<Item = &'w [u8]>) -> Self {
-        let beginning = |word: &[u8]| {
-            let mut bytes = [0; 8];
-            bytes[..WIDTH].copy_from_slice(word.get(..WIDTH)?);
-            Some(mixed::<WIDTH>(u64::from_le_bytes(bytes) | SMALL, 0))
+        let mark = |(word, bytes): (u32, &[u8])| {
+            let (at, rarest) = (0..).zip(bytes.windows(WIDTH)).min_by_key(|(_, bytes)| commonness(bytes))?;
+            Some(Mark { number: of_bytes::<WIDTH>(rarest), word, at })
         };
-        let mut sorted: Vec<(usize, u32)> =
-            (0..).zip(words).filter_map(|(number, word)| Some((beginning(word)?, number))).collect();
-        sorted.sort_unstable();
-        let (mut bits, mut ranks) = (Box::new([0_u64; ROWS]), Box::new([0_u16; ROWS]));
-        let mut starts = Vec::new();
-        for (at, (bit, _)) in (0..).zip(&sorted) {
-            let (row, mask) = (bit / 64, 1 << (bit % 64));
-            if bits[row] & mask == 0 {
-                bits[row] |= mask;
-                starts.push(at);
-            }
-        }
-        starts.push(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
-        let mut set = 0;
-        for (rank, row) in ranks.iter_mut().zip(bits.iter()) {
-            *rank = set;
-            // There are fewer bits than a u16 counts.
-            set += u16::try_from(row.count_ones()).unwrap_or(0);
-        }
-        Self { bits, ranks, starts, words: sorted.into_iter().map(|(_, word)| word).collect() }
+        let mut marks: Vec<Mark> = (0..).zip(words).filter_map(mark).collect();
+        marks.sort_unstable_by_key(|mark| mark.number);
+        let mut table = Box::new([0; 1 << BITS]);
+        marks.iter().for_each(|mark| table[mark.number as usize] = 1);
+        Self { table, marks }
     }
 
-    /// Calls `found` with every place at which a word may begin and that word's number, in the order of the text.
-    /// The caller has to compare: other words mix to the same number.
+    /// Calls `found` with every place at which a word may stand and that word's number. The caller has to compare:
+    /// only some bytes were looked at, and other bytes mix to the same number.
     pub(crate) fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
         let step = 9 - WIDTH;
         let mut at = 0;
         while let Some(bytes) = text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()) {
             let bytes = u64::from_le_bytes(bytes) | SMALL;
             // One branch for all places in eight bytes.
-            let any = (0..step).fold(0, |any, n| any | self.bit(mixed::<WIDTH>(bytes, n)));
-            if any & 1 == 1 {
-                (0..step).for_each(|n| self.look(mixed::<WIDTH>(bytes, n), at + n, &mut found));
+            let any = (0..step).fold(0, |any, n| any | self.table[mixed::<WIDTH>(bytes >> (8 * n)) as usize]);
+            if any != 0 {
+                (0..step).for_each(|n| self.look(mixed::<WIDTH>(bytes >> (8 * n)), at + n, &mut found));
             }
             at += step;
         }
         for at in at..(text.len() + 1).saturating_sub(WIDTH).max(at) {
-            let mut bytes = [0; 8];
-            bytes[..WIDTH].copy_from_slice(&text[at..at + WIDTH]);
-            self.look(mixed::<WIDTH>(u64::from_le_bytes(bytes) | SMALL, 0), at, &mut found);
+            self.look(of_bytes::<WIDTH>(&text[at..at + WIDTH]), at, &mut found);
         }
     }
 
-    /// The lowest bit tells.
-    fn bit(&self, number: usize) -> u64 {
-        self.bits[number / 64] >> (number % 64)
-    }
-
-    fn look(&self, number: usize, at: usize, found: &mut impl FnMut(usize, usize)) {
-        if self.bit(number) & 1 == 0 {
+    fn look(&self, number: u32, place: usize, found: &mut impl FnMut(usize, usize)) {
+        if self.table[number as usize] == 0 {
             return;
         }
-        let row = number / 64;
-        let before = self.bits[row] & ((1 << (number % 64)) - 1);
-        let slot = usize::from(self.ranks[row]) + before.count_ones() as usize;
-        let (start, end) = (self.starts[slot] as usize, self.starts[slot + 1] as usize);
-        self.words[start..end].iter().for_each(|word| found(at, *word as usize));
+        let first = self.marks.partition_point(|mark| mark.number < number);
+        for mark in self.marks[first..].iter().take_while(|mark| mark.number == number) {
+            if let Some(start) = place.checked_sub(mark.at as usize) {
+                found(start, mark.word as usize);
+            }
+        }
     }
 }
 
-/// A number below 2^[`BITS`] for the `WIDTH` bytes from the `n`th on.
-fn mixed<const WIDTH: usize>(bytes: u64, n: usize) -> usize {
-    let unused = 64 - 8 * WIDTH;
-    // Shifted to the top and down again: the other bytes are gone.
-    let word = ((bytes >> (8 * n)) << unused >> unused) as u32;
-    (word.wrapping_mul(SPREAD) >> (32 - BITS)) as usize
+/// How often bytes like these are met.
+fn commonness(bytes: &[u8]) -> usize {
+    let rank = |byte: &u8| COMMON.iter().position(|common| *common == byte.to_ascii_lowercase());
+    bytes.iter().map(|byte| rank(byte).map_or(0, |rank| COMMON.len() - rank)).sum()
+}
+
+fn of_bytes<const WIDTH: usize>(bytes: &[u8]) -> u32 {
+    let mut eight = [0; 8];
+    eight[..WIDTH].copy_from_slice(&bytes[..WIDTH]);
+    mixed::<WIDTH>(u64::from_le_bytes(eight) | SMALL)
+}
+
+/// A number below 2^[`BITS`] for the first `WIDTH` bytes.
+fn mixed<const WIDTH: usize>(bytes: u64) -> u32 {
+    let word = (bytes & (u64::MAX >> (64 - 8 * WIDTH))) as u32;
+    word.wrapping_mul(SPREAD) >> (32 - BITS)
 }
 
 #[cfg(test)]

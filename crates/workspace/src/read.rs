@@ -416,7 +416,11 @@ impl Lines {
     fn put(&mut self, line: &[u8]) {
         self.out.push_str(itoa(self.number, &mut [0; 20]));
         self.out.push('\t');
-        self.out.push_str(&String::from_utf8_lossy(line));
+        match std::str::from_utf8(line) {
+            Ok(text) => self.out.push_str(text),
+            // Slower, for it looks for every broken place.
+            Err(_) => self.out.push_str(&String::from_utf8_lossy(line)),
+        }
     }
 
     fn next_line(&mut self) {
