@@ -4,6 +4,7 @@
 
 mod calls;
 mod client;
+mod code;
 mod http;
 mod life;
 mod live;
@@ -34,6 +35,7 @@ const MEASURES: &[(&str, Measure)] = &[
     ("edit", calls::edit),
     ("search", search::search),
     ("live", live::live),
+    ("code", code::code),
     ("bash", calls::bash),
     ("lsp", lsp::lsp),
     ("sandboxes", sandboxes::sandboxes),
@@ -45,7 +47,7 @@ const MEASURES: &[(&str, Measure)] = &[
 ];
 
 const USAGE: &str =
-    "usage: bench [--write] [read|edit|search|live|bash|sandboxes|lsp|start|sessions|tests|feedback|scrub]…
+    "usage: bench [--write] [read|edit|search|live|code|bash|sandboxes|lsp|start|sessions|tests|feedback|scrub]…
   --write  put the table into docs/benchmarks.md
 usage: bench oracle [--rounds N] [--seed N]
   random changes, then questions to the live workspace and to a fresh walk: do they answer the same?";

@@ -3,7 +3,7 @@
 use crate::{
     Access, Catalog, HookTally, Runtime, Session, SessionGuard, ToolError, Toolset,
     call::Pace,
-    code::lsp::Servers,
+    code::{Indexes, lsp::Servers},
     hooks::{Stage, Tallies},
     state::Stores,
     vault::Vault,
@@ -46,6 +46,7 @@ pub struct Host {
     pub(crate) servers: Servers,
     /// Programs and variables of the places where commands run.
     pub(crate) looked: Looked,
+    pub(crate) indexes: Indexes,
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) pace: Pace,
     /// Calls.
@@ -111,6 +112,7 @@ impl Host {
             snapshots: Stores::new(&settings.state_dir),
             servers: Servers::default(),
             looked: Looked::default(),
+            indexes: Indexes::default(),
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
             vault: Vault::new(&settings)?,
             workspaces,

@@ -6,6 +6,10 @@ use crate::{
         CallHierarchy, Diagnostics, DocumentSymbols, FindDefinition, FindReferences, Hover, RenameSymbol,
         WorkspaceSymbols,
     },
+    code::{
+        ChangeFunctionSignature, DeleteSymbol, EditFunctionBody, InsertAfterMethod, InsertAfterSymbol,
+        InsertBeforeSymbol, ReplaceSymbol, SearchCode,
+    },
     files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     state::{
@@ -58,6 +62,14 @@ impl Catalog {
             .with(Hover)
             .with(Diagnostics)
             .with(CallHierarchy)
+            .with(SearchCode)
+            .with(EditFunctionBody)
+            .with(ChangeFunctionSignature)
+            .with(InsertAfterMethod)
+            .with(ReplaceSymbol)
+            .with(InsertBeforeSymbol)
+            .with(InsertAfterSymbol)
+            .with(DeleteSymbol)
             .with(SnapshotCreate)
             .with(SnapshotList)
             .with(SnapshotDiff)

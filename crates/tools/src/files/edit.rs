@@ -1,14 +1,13 @@
 //! `Edit`: exact text for other text.
 
-use super::stale;
+use super::rewrite;
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
     verify::{Touched, Wanted, feedback, look_before},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use workspace::{ContainedPath, EditError, Expected, FileError, UpdateError, replace};
+use workspace::{ContainedPath, EditError, replace};
 
 /// Line numbers that are listed when a text is not unique.
 const LISTED: usize = 20;
@@ -65,42 +64,17 @@ impl Tool for Edit {
 
 fn edit(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let path = call.workspace.resolve(&args.file_path)?;
-    let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&path));
     let mut lines = Vec::new();
-    let changed = call.workspace.update(&path, seen.map_or(Expected::Missing, Expected::Exactly), |old| {
-        let Some(old) = old else { return Err(Refusal::Missing) };
-        let edited = replace(old, &args.old_string, &args.new_string, args.replace_all == Some(true))?;
+    let written = rewrite(call, &path, |old| {
+        let all = args.replace_all == Some(true);
+        let edited =
+            replace(old, &args.old_string, &args.new_string, all).map_err(|error| refused(&path, error))?;
         lines = edited.lines;
         Ok(edited.bytes)
-    });
-    let written = changed.map_err(|error| match error {
-        UpdateError::Refused(Refusal::Edit(error)) => refused(&path, error),
-        UpdateError::Changed { now } => stale(call, "edit", &path, &now),
-        UpdateError::File(error) => error.into(),
-        UpdateError::Exists => ToolError::caller(format!("refusing to edit {path}: Read it first")),
-        _ => {
-            call.workspace.read(&path, &workspace::WindowSpec::default()).map_or_else(FileError::into, |_| {
-                ToolError::caller(format!("{path} was just created; Read it first"))
-            })
-        }
     })?;
-    call.session.ledgers.with(&call.workspace, |ledger| {
-        ledger.record(&path, written.version, Some(Arc::clone(&written.new)));
-    });
     let text = format!("replaced {} occurrence(s) in {path}", lines.len());
     let facts = Done { path: path.to_string(), lines };
     Ok((Facts { text, facts }, Touched { path, before: written.old, after: written.new }))
-}
-
-enum Refusal {
-    Missing,
-    Edit(EditError),
-}
-
-impl From<EditError> for Refusal {
-    fn from(error: EditError) -> Self {
-        Self::Edit(error)
-    }
 }
 
 fn refused(path: &ContainedPath, error: EditError) -> ToolError {

@@ -22,7 +22,9 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use workspace::{ContainedPath, FileError, Ledger, PathError, Workspace};
+use workspace::{
+    ContainedPath, Expected, FileError, Ledger, PathError, UpdateError, WindowSpec, Workspace, Written,
+};
 
 /// What a session has read, workspace by workspace.
 #[derive(Default)]
@@ -66,6 +68,32 @@ async fn cancellable<T: Send + 'static>(
     let flag = Arc::new(AtomicBool::new(false));
     let _raise = Raise(Arc::clone(&flag));
     call.blocking(move |call| work(call, &flag)).await
+}
+
+/// Changes a file that the session has read: under its lock, only if it still is what was read, atomically and durably.
+pub(crate) fn rewrite(
+    call: &Call,
+    path: &ContainedPath,
+    change: impl FnOnce(&[u8]) -> Result<Vec<u8>, ToolError>,
+) -> Result<Written, ToolError> {
+    let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(path));
+    let expected = seen.map_or(Expected::Missing, Expected::Exactly);
+    let changed = call
+        .workspace
+        .update(path, expected, |old| old.ok_or(None).and_then(|old| change(old).map_err(Some)));
+    let written = changed.map_err(|error| match error {
+        UpdateError::Refused(Some(error)) => error,
+        UpdateError::Changed { now } => stale(call, "edit", path, &now),
+        UpdateError::File(error) => error.into(),
+        UpdateError::Exists => ToolError::caller(format!("refusing to edit {path}: Read it first")),
+        _ => call.workspace.read(path, &WindowSpec::default()).map_or_else(FileError::into, |_| {
+            ToolError::caller(format!("{path} was just created; Read it first"))
+        }),
+    })?;
+    call.session.ledgers.with(&call.workspace, |ledger| {
+        ledger.record(path, written.version, Some(Arc::clone(&written.new)));
+    });
+    Ok(written)
 }
 
 /// Refuses a change to a file that is not what the session read, and shows what changed.

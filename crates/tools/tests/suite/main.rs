@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests drive real programs and may fail")]
 
 mod catalog;
+mod code;
 mod denylist;
 mod feedback;
 mod files;

@@ -12,6 +12,7 @@ mod check;
 mod files;
 mod gate;
 mod journal;
+mod listing;
 mod log;
 mod look;
 mod names;

@@ -1,0 +1,131 @@
+//! Whether a file with a change in it still is what it was, apart from the change.
+
+use std::ops::Range;
+
+use crate::language::Language;
+use crate::outline::Symbol;
+use crate::parse::{Depth, Parsed, Problem};
+
+/// Why a change is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The place in the changed file.
+    pub(crate) line: usize,
+    pub(crate) reason: String,
+    /// Whether the place is in the new text.
+    pub(crate) inside: bool,
+}
+
+/// A change: what was at `old` is replaced, and what is there now is at `new`.
+pub(crate) struct Changed<'a> {
+    pub(crate) before: &'a Parsed<'a>,
+    pub(crate) symbols: &'a [Symbol],
+    pub(crate) old: Range<usize>,
+    pub(crate) new: Range<usize>,
+}
+
+impl Changed<'_> {
+    /// Holds the changed file against the one before; its symbols when all is well.
+    pub(crate) fn hold(&self, after: &Parsed<'_>) -> Result<Vec<Symbol>, Refusal> {
+        let was = self.before.problems();
+        let now = after.problems();
+        let inside = |problem: &Problem| self.new.start <= problem.at && problem.at <= self.new.end;
+        if let Some(problem) = now.iter().find(|problem| inside(problem) && !self.was_there(&was, problem)) {
+            return Err(self.refuse(problem.line, problem.reason.clone(), true));
+        }
+        if now.len() > was.len() {
+            let new = now.iter().find(|problem| !self.was_there(&was, problem));
+            let (line, reason) =
+                new.map_or((1, "it no longer parses".to_owned()), |p| (p.line, p.reason.clone()));
+            return Err(self.refuse(line, reason, false));
+        }
+        if after.language == Language::Python
+            && let Some(line) = crooked(after, &self.new)
+        {
+            return Err(self.refuse(line, "unexpected indentation".to_owned(), true));
+        }
+        let symbols = after.outline(Depth::Everything);
+        if now.len() == was.len() {
+            self.same_outside(&symbols, after)?;
+        }
+        Ok(symbols)
+    }
+
+    fn refuse(&self, line: usize, reason: String, inside: bool) -> Refusal {
+        Refusal { line, reason, inside }
+    }
+
+    fn was_there(&self, was: &[Problem], problem: &Problem) -> bool {
+        was.iter().any(|old| {
+            !self.old.contains(&old.at) && self.moved(old.at) == problem.at && old.reason == problem.reason
+        })
+    }
+
+    /// Where a place outside the change is now.
+    pub(crate) fn moved(&self, at: usize) -> usize {
+        if at >= self.old.end { at - self.old.end + self.new.end } else { at }
+    }
+
+    /// Symbols outside the change are what and where they were: nothing was closed early, nothing swallowed.
+    fn same_outside(&self, symbols: &[Symbol], after: &Parsed<'_>) -> Result<(), Refusal> {
+        let outside = |at: usize, hole: &Range<usize>| at < hole.start || at >= hole.end;
+        let was = self.symbols.iter().filter(|symbol| outside(symbol.name_at.start, &self.old));
+        let was =
+            was.map(|symbol| (symbol.kind, &symbol.name, &symbol.owner, self.moved(symbol.name_at.start)));
+        let now = symbols.iter().filter(|symbol| outside(symbol.name_at.start, &self.new));
+        let now = now.map(|symbol| (symbol.kind, &symbol.name, &symbol.owner, symbol.name_at.start));
+        let (was, now): (Vec<_>, Vec<_>) = (was.collect(), now.collect());
+        let Some(first) = (0..was.len().max(now.len())).find(|at| was.get(*at) != now.get(*at)) else {
+            return Ok(());
+        };
+        let (at, reason) = match (was.get(first), now.get(first)) {
+            (Some(was), Some(now)) if was.1 == now.1 => {
+                (now.3, format!("{} would belong to something else", was.1))
+            }
+            (Some(was), _) => (was.3, format!("{} would no longer be what it is", was.1)),
+            (None, Some(now)) => (now.3, format!("{} would appear outside of it", now.1)),
+            (None, None) => return Ok(()),
+        };
+        let reason = format!(
+            "{reason}; a bracket, a quote or a comment in the new text is not closed, or closed too early"
+        );
+        Err(self.refuse(line_of(after.source, at), reason, false))
+    }
+}
+
+/// The line of a place, from 1.
+pub(crate) fn line_of(source: &[u8], at: usize) -> usize {
+    memchr::memchr_iter(b'\n', source.get(..at).unwrap_or(source)).count() + 1
+}
+
+/// The grammar takes any indentation where Python does not: statements of a block begin in one column.
+fn crooked(parsed: &Parsed<'_>, within: &Range<usize>) -> Option<usize> {
+    let mut found = None;
+    parsed.visit(|node| {
+        if found.is_some() || node.end_byte() < within.start || node.start_byte() > within.end {
+            return false;
+        }
+        if matches!(node.kind(), "module" | "block") {
+            let (mut column, mut row) = ((node.kind() == "module").then_some(0), None);
+            let mut cursor = node.walk();
+            for child in node.named_children(&mut cursor) {
+                let start = child.start_position();
+                let first = row.is_none_or(|row| start.row > row);
+                row = Some(child.end_position().row);
+                if child.kind() == "comment" || !first {
+                    continue;
+                }
+                // a byte-order mark takes up columns of the first line
+                let mark = if start.row == 0 && parsed.source.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+                let here = start.column.saturating_sub(mark);
+                let expected = *column.get_or_insert(here);
+                if here != expected && within.contains(&child.start_byte()) {
+                    found = Some(start.row + 1);
+                    break;
+                }
+            }
+        }
+        true
+    });
+    found
+}

@@ -1,0 +1,160 @@
+//! Changes to whole symbols: replacing, inserting beside, deleting.
+
+use std::ops::Range;
+
+use super::{EditError, Edited, Job, Splice};
+use crate::indent;
+use crate::language::Language;
+use crate::outline::Symbol;
+
+impl Job<'_> {
+    pub(super) fn replace(&self, new: &str) -> Result<Edited, EditError> {
+        let full = self.symbol.full.clone();
+        let bare = new.trim_end().trim_start_matches('\n');
+        if bare.trim().is_empty() {
+            return Err(EditError::DoesNotParse {
+                reason: "there is nothing in it; delete_symbol deletes".to_owned(),
+            });
+        }
+        let fitted = self.fitted(&full, bare, &indent::at(self.source(), full.start));
+        let text = fitted.trim_start().to_owned();
+        let symbol = self.symbol;
+        self.splice(&Splice { at: full, text }, |changed, symbols| {
+            symbols.iter().any(|it| changed.new.contains(&it.signature.start) && it.owner == symbol.owner)
+        })
+    }
+
+    pub(super) fn before(&self, new: &str) -> Result<Edited, EditError> {
+        let source = self.source();
+        let start = self.symbol.full.start;
+        let line = indent::line_start(source, start);
+        let own_line = source[line..start].trim_ascii().is_empty();
+        let at = if own_line { line } else { start };
+        let indent = indent::at(source, start);
+        let text = self.fitted(&(at..at), trimmed(new)?, &indent);
+        let gap = "\n".repeat(1 + self.blank_lines(&text));
+        let text =
+            if own_line { format!("{text}{gap}") } else { format!("{}{gap}{indent}", text.trim_start()) };
+        self.splice(&Splice { at: at..at, text }, |_, _| true)
+    }
+
+    pub(super) fn after(&self, new: &str, method: bool) -> Result<Edited, EditError> {
+        let source = self.source();
+        let (end, whole_line) = self.behind();
+        let at = end..end;
+        let indent = indent::at(source, self.symbol.full.start);
+        let text = self.fitted(&at, trimmed(new)?, &indent);
+        let blank = self.blank_lines(&text);
+        let before = "\n".repeat(1 + blank);
+        let after = match whole_line {
+            true => "\n".repeat(self.missing_blank_lines(end, &indent, blank)),
+            false => format!("\n{indent}"),
+        };
+        let symbol = self.symbol;
+        let within = |it: &Symbol| it.owner == symbol.owner || self.before.language == Language::Go;
+        self.splice(&Splice { at, text: format!("{before}{text}{after}") }, |changed, symbols| {
+            let mut new = symbols.iter().filter(|it| changed.new.contains(&it.signature.start)).peekable();
+            new.peek().is_none_or(|first| within(first)) && (!method || new.any(|it| it.kind.is_callable()))
+        })
+    }
+
+    pub(super) fn delete(&self) -> Result<Edited, EditError> {
+        let source = self.source();
+        let start = self.symbol.full.start;
+        let line = indent::line_start(source, start);
+        let own_line = source[line..start].trim_ascii().is_empty();
+        let (end, whole_line) = self.behind();
+        let at = if own_line && whole_line { self.with_line_ends(line..end) } else { start..end };
+        let done = self.splice(&Splice { at, text: String::new() }, |_, _| true);
+        done.map_err(|error| match error {
+            EditError::DoesNotParse { reason } => {
+                EditError::DoesNotParse { reason: format!("without it the file is broken: {reason}") }
+            }
+            other => other,
+        })
+    }
+
+    /// Where the symbol and what closes its line end, and whether nothing else is on the line.
+    fn behind(&self) -> (usize, bool) {
+        let source = self.source();
+        let full = self.symbol.full.end;
+        let rest = &source[full..];
+        let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+        let text = String::from_utf8_lossy(line);
+        let behind = text.trim_start_matches([' ', '\t']);
+        let closed = behind.strip_prefix([';', ',']).unwrap_or(behind);
+        let rest = closed.trim();
+        if rest.is_empty() || ["//", "#", "/*"].iter().any(|comment| rest.starts_with(comment)) {
+            return (full + line.trim_ascii_end().len(), true);
+        }
+        let taken = if closed.len() < behind.len() { text.len() - closed.len() } else { 0 };
+        (full + taken.min(line.len()), false)
+    }
+
+    /// Lines between this symbol and its neighbour.
+    fn blank_lines(&self, new: &str) -> usize {
+        let symbol = self.symbol;
+        let single = memchr::memchr(b'\n', &self.source()[symbol.full.clone()]).is_none();
+        let top = symbol.container.is_none() && !new.starts_with([' ', '\t']);
+        match self.before.language {
+            Language::Python if top && (symbol.kind.is_callable() || symbol.block || new.contains('\n')) => 2,
+            _ if single && !new.trim().contains('\n') => 0,
+            _ => 1,
+        }
+    }
+
+    /// Blank lines that are wanting between what is inserted at `end` and what follows on the same level.
+    fn missing_blank_lines(&self, end: usize, indent: &str, wanted: usize) -> usize {
+        let text = String::from_utf8_lossy(&self.source()[end..]);
+        let mut blank = 0;
+        for line in text.split('\n').skip(1) {
+            if line.trim().is_empty() {
+                blank += 1;
+                continue;
+            }
+            let closes = line.trim_start().starts_with(['}', ')', ']']);
+            let same = line.len() - line.trim_start().len() >= indent.len();
+            return if closes || !same { 0 } else { wanted.saturating_sub(blank) };
+        }
+        0
+    }
+
+    /// A deletion of whole lines takes the blank lines behind it along when there are some before it.
+    fn with_line_ends(&self, at: Range<usize>) -> Range<usize> {
+        let source = self.source();
+        let next = |from: usize| memchr::memchr(b'\n', &source[from..]).map(|newline| from + newline + 1);
+        let Some(mut end) = next(at.end) else {
+            // the last line of the file: the one before it becomes the last
+            let before = source[..at.start].trim_ascii_end().len();
+            let keep = source[before..at.start]
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .map_or(before, |n| before + n + 1);
+            return keep.min(at.start)..at.end;
+        };
+        let before = &source[..at.start];
+        let above = &before[..before.len() - usize::from(before.ends_with(b"\n"))];
+        let above = &above[indent::line_start(above, above.len())..];
+        let opens = above.trim_ascii_end().ends_with(b"{") || above.trim_ascii_end().ends_with(b":");
+        if at.start == 0 || above.trim_ascii().is_empty() || opens {
+            while let Some(line) = next(end).filter(|line| source[end..*line].trim_ascii().is_empty()) {
+                end = line;
+            }
+        }
+        let closes = source[end..].trim_ascii_start().first().is_none_or(|byte| matches!(byte, b'}' | b')'));
+        if closes && above.trim_ascii().is_empty() {
+            let kept = before.trim_ascii_end().len();
+            let start = next(kept).unwrap_or(at.start).min(at.start);
+            return start..end;
+        }
+        at.start..end
+    }
+}
+
+fn trimmed(new: &str) -> Result<&str, EditError> {
+    let bare = new.trim_end().trim_start_matches('\n');
+    if bare.trim().is_empty() {
+        return Err(EditError::DoesNotParse { reason: "there is nothing in it".to_owned() });
+    }
+    Ok(bare)
+}

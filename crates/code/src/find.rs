@@ -1,0 +1,247 @@
+//! Finding the symbol that a name means.
+
+use crate::edit::{EditError, Listed};
+use crate::language::Language;
+use crate::outline::{Kind, Symbol};
+
+/// Names that are offered when none fits.
+const OFFERED: usize = 10;
+
+/// A name as an agent writes it: `Foo`, `(*T).Foo`, `T.foo`, `T::foo`, `mod.foo`, `<T as Trait>::foo`, each perhaps
+/// with `:line`.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    path: Vec<String>,
+    of_trait: Option<String>,
+    line: Option<usize>,
+    /// `impl T` asks for the block.
+    block: bool,
+}
+
+impl Wanted {
+    fn parse(name: &str) -> Self {
+        let mut name = name.trim();
+        let mut line = None;
+        if let Some((before, digits)) = name.rsplit_once(':')
+            && !before.ends_with(':')
+            && let Ok(number) = digits.trim().parse()
+        {
+            (name, line) = (before, Some(number));
+        }
+        let mut of_trait = None;
+        let mut block = false;
+        let mut owned = name.trim_end_matches("()").to_owned();
+        if let Some(rest) = name.strip_prefix("impl ") {
+            block = true;
+            owned = match rest.split_once(" for ") {
+                Some((of, on)) => {
+                    of_trait = Some(last_part(of));
+                    on.to_owned()
+                }
+                None => rest.to_owned(),
+            };
+        } else if let Some((inner, rest)) = name.strip_prefix('<').and_then(|rest| rest.split_once(">::"))
+            && let Some((on, of)) = inner.split_once(" as ")
+        {
+            of_trait = Some(last_part(of));
+            owned = format!("{on}::{rest}");
+        }
+        let plain = without_generics(&owned);
+        let path = plain
+            .replace("::", ".")
+            .split(['.', '/'])
+            .map(|part| part.trim_matches(['(', ')', '*', '&', ' ']).to_owned())
+            .filter(|part| !part.is_empty() && part != "prototype")
+            .collect();
+        Self { path, of_trait, line, block }
+    }
+
+    /// How well a symbol fits: 0 exactly, more the more is left open; `None` not at all.
+    fn fits(&self, symbol: &Symbol, modules: &[&str]) -> Option<usize> {
+        let (name, before) = self.path.split_last()?;
+        if symbol.name != *name && symbol.alias != Some(name.as_str()) {
+            return None;
+        }
+        if self.line.is_some_and(|line| line != symbol.line) || (self.block && symbol.kind != Kind::Impl) {
+            return None;
+        }
+        if self.of_trait.is_some() && self.of_trait != symbol.of_trait {
+            return None;
+        }
+        let owners: Vec<&str> = symbol.owner.split('.').filter(|part| !part.is_empty()).collect();
+        let shared = before.len().min(owners.len());
+        let tail = owners.len() - shared;
+        if owners[tail..].iter().ne(before[before.len() - shared..].iter()) {
+            return None;
+        }
+        // what is left must be a name of the file's module, or of the folders it is in
+        let known = |part: &String| {
+            matches!(part.as_str(), "crate" | "self" | "super" | "this" | "exports" | "module")
+                || modules.contains(&part.as_str())
+        };
+        before[..before.len() - shared].iter().all(known).then_some(tail)
+    }
+}
+
+fn without_generics(text: &str) -> String {
+    let mut depth = 0usize;
+    text.chars()
+        .filter(|c| {
+            match c {
+                '<' | '[' => depth += 1,
+                '>' | ']' => {
+                    depth = depth.saturating_sub(1);
+                    return false;
+                }
+                _ => {}
+            }
+            depth == 0
+        })
+        .collect()
+}
+
+fn last_part(path: &str) -> String {
+    let plain = without_generics(path);
+    plain.rsplit("::").next().unwrap_or(&plain).trim().to_owned()
+}
+
+/// What is looked for.
+pub(crate) struct Search<'a> {
+    pub(crate) language: Language,
+    pub(crate) symbols: &'a [Symbol],
+    pub(crate) name: &'a str,
+    pub(crate) modules: &'a [&'a str],
+    pub(crate) callable: bool,
+}
+
+impl<'a> Search<'a> {
+    /// The one symbol that is meant.
+    pub(crate) fn one(&self) -> Result<&'a Symbol, EditError> {
+        let wanted = Wanted::parse(self.name);
+        let fitting = |symbol: &&'a Symbol| wanted.fits(symbol, self.modules).map(|loose| (loose, *symbol));
+        let all: Vec<(usize, &Symbol)> = self.symbols.iter().filter_map(|symbol| fitting(&symbol)).collect();
+        if all.is_empty() {
+            return Err(self.not_found(&wanted));
+        }
+        let mut left: Vec<&Symbol> = all.iter().map(|(_, symbol)| *symbol).collect();
+        if self.callable {
+            left.retain(|symbol| symbol.kind.is_callable());
+            if left.is_empty() {
+                let found = all[0].1;
+                return Err(EditError::NotAFunction { found: self.listed(found) });
+            }
+        }
+        // each rule holds only as long as something fits it
+        let closest = all.iter().map(|(loose, _)| *loose).min().unwrap_or_default();
+        let exact: Vec<&Symbol> =
+            all.iter().filter(|(loose, _)| *loose == closest).map(|(_, it)| *it).collect();
+        let rules: [&dyn Fn(&Symbol) -> bool; 4] = [
+            &|symbol| symbol.kind != Kind::Impl || wanted.block,
+            &|symbol| wanted.line.is_some() || !symbol.overload,
+            &|symbol| exact.iter().any(|it| std::ptr::eq(*it, symbol)),
+            &|symbol| !symbol.local,
+        ];
+        for rule in rules {
+            if left.iter().any(|symbol| rule(symbol)) {
+                left.retain(|symbol| rule(symbol));
+            }
+        }
+        match left.as_slice() {
+            [one] => Ok(one),
+            several => Err(EditError::Ambiguous {
+                name: self.name.to_owned(),
+                candidates: several.iter().map(|symbol| self.listed(symbol)).collect(),
+            }),
+        }
+    }
+
+    fn listed(&self, symbol: &Symbol) -> Listed {
+        Listed { name: shown(self.language, symbol), kind: symbol.kind, line: symbol.line }
+    }
+
+    fn not_found(&self, wanted: &Wanted) -> EditError {
+        let name = wanted.path.last().map(String::as_str).unwrap_or_default();
+        let owner = wanted.path.len().checked_sub(2).and_then(|at| wanted.path.get(at));
+        let offered = |symbol: &&Symbol| {
+            symbol.kind != Kind::Impl && !symbol.overload && (!self.callable || symbol.kind.is_callable())
+        };
+        let mut near: Vec<(usize, &Symbol)> = self
+            .symbols
+            .iter()
+            .filter(offered)
+            .map(|symbol| {
+                let of_owner = owner.is_some_and(|owner| symbol.owner.rsplit('.').next() == Some(owner));
+                (distance(name, &symbol.name) + usize::from(owner.is_some() && !of_owner) * 8, symbol)
+            })
+            .collect();
+        near.sort_by_key(|(far, symbol)| (*far, symbol.line));
+        let total = near.len();
+        EditError::NotFound {
+            name: self.name.to_owned(),
+            near: near.into_iter().take(OFFERED).map(|(_, symbol)| self.listed(symbol)).collect(),
+            total,
+        }
+    }
+}
+
+/// A symbol's name as it is shown and may be given back.
+pub(crate) fn shown(language: Language, symbol: &Symbol) -> String {
+    let separator = language.separator();
+    let owner = symbol.owner.replace('.', separator);
+    match (&symbol.of_trait, symbol.kind) {
+        (Some(of), Kind::Impl) => format!("impl {of} for {}", symbol.name),
+        (None, Kind::Impl) => format!("impl {}", symbol.name),
+        (Some(of), _) if !owner.is_empty() => format!("<{owner} as {of}>::{}", symbol.name),
+        _ if owner.is_empty() => symbol.name.clone(),
+        _ => format!("{owner}{separator}{}", symbol.name),
+    }
+}
+
+/// Edits that lead from one name to the other, case aside.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.to_lowercase().chars().take(64).collect(), b.to_lowercase().chars().take(64).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> String {
+        Wanted::parse(name).path.join("|")
+    }
+
+    #[test]
+    fn every_form_of_a_name_is_understood() {
+        assert_eq!(path("Foo"), "Foo");
+        assert_eq!(path("(*T).Foo"), "T|Foo");
+        assert_eq!(path("(*T[K]).Foo"), "T|Foo");
+        assert_eq!(path("a::T<u8>::foo"), "a|T|foo");
+        assert_eq!(path("A.prototype.b"), "A|b");
+        assert_eq!(path("foo()"), "foo");
+        assert_eq!(path("T::foo:12"), "T|foo");
+        assert_eq!(Wanted::parse("T::foo:12").line, Some(12));
+        assert_eq!(Wanted::parse("T::foo").line, None);
+        assert_eq!(Wanted::parse("<T as fmt::Display>::fmt").of_trait.as_deref(), Some("Display"));
+        assert_eq!(path("<T as fmt::Display>::fmt"), "T|fmt");
+        assert!(Wanted::parse("impl From<u8> for T").block);
+    }
+
+    #[test]
+    fn near_names_are_near() {
+        assert_eq!(distance("parse", "Parse"), 0);
+        assert_eq!(distance("parse", "parser"), 1);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

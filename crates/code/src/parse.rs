@@ -1,0 +1,171 @@
+//! Parsing within bounds.
+
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+use crate::language::Language;
+use crate::outline::{self, Symbol};
+
+/// Larger files are not parsed: what large files hold is tables.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// How long one file may take; a file of [`MAX_BYTES`] takes half a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How deep an outline goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Not into the bodies of functions.
+    Items,
+    /// Everywhere: functions in functions too.
+    Everything,
+}
+
+/// Parses files, one after another.
+#[derive(Default)]
+pub struct Reader {
+    parser: Parser,
+    language: Option<Language>,
+}
+
+impl Reader {
+    /// Parses a file; `None` when it is too large or takes too long.
+    pub fn parse<'s>(&mut self, language: Language, source: &'s [u8]) -> Option<Parsed<'s>> {
+        if source.len() > MAX_BYTES {
+            return None;
+        }
+        if self.language != Some(language) {
+            self.parser.set_language(&language.grammar()).ok()?;
+            self.language = Some(language);
+        }
+        let end = Instant::now() + PATIENCE;
+        let mut watch = |_: &ParseState| {
+            if Instant::now() > end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let options = ParseOptions::new().progress_callback(&mut watch);
+        let read = &mut |at: usize, _| source.get(at..).unwrap_or_default();
+        let tree = self.parser.parse_with_options(read, None, Some(options));
+        if tree.is_none() {
+            self.parser.reset();
+        }
+        Some(Parsed { tree: tree?, language, source })
+    }
+}
+
+/// The symbols of a file, in the order of the text; none when it cannot be parsed within bounds.
+#[must_use]
+pub fn outline(language: Language, source: &[u8], depth: Depth) -> Vec<Symbol> {
+    Reader::default().parse(language, source).map(|parsed| parsed.outline(depth)).unwrap_or_default()
+}
+
+/// A parsed file.
+pub struct Parsed<'s> {
+    pub(crate) tree: Tree,
+    pub(crate) language: Language,
+    pub(crate) source: &'s [u8],
+}
+
+/// A place where a file does not parse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub at: usize,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl Parsed<'_> {
+    /// The symbols, in the order of the text.
+    #[must_use]
+    pub fn outline(&self, depth: Depth) -> Vec<Symbol> {
+        outline::collect(self, depth)
+    }
+
+    /// Where it does not parse, in the order of the text.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        // the grammar takes blocks without anything in them
+        let python = self.language == Language::Python;
+        self.visit(|node| {
+            if python && node.kind() == "block" && node.byte_range().is_empty() {
+                found.push(self.problem(node, "nothing in a block".to_owned()));
+            } else if node.is_missing() {
+                found.push(self.problem(node, format!("missing {}", shown(node.kind()))));
+            } else if node.is_error() {
+                found.push(self.problem(node, self.unexpected(node)));
+                return false;
+            }
+            python || node.has_error()
+        });
+        found
+    }
+
+    fn problem(&self, node: Node<'_>, reason: String) -> Problem {
+        Problem { at: node.start_byte(), line: node.start_position().row + 1, reason }
+    }
+
+    fn unexpected(&self, node: Node<'_>) -> String {
+        // the innermost text that nothing could be made of says most
+        let text = String::from_utf8_lossy(&self.source[node.byte_range()]);
+        let text = text.lines().next().unwrap_or_default().trim();
+        match text.char_indices().nth(40) {
+            Some((end, _)) => format!("unexpected `{}…`", &text[..end]),
+            None if text.is_empty() => "unexpected end of a line".to_owned(),
+            None => format!("unexpected `{text}`"),
+        }
+    }
+
+    /// Calls `look` on every node, parents first; what it says no to is not entered.
+    pub(crate) fn visit(&self, mut look: impl FnMut(Node<'_>) -> bool) {
+        let mut cursor = self.tree.walk();
+        loop {
+            if look(cursor.node()) && cursor.goto_first_child() {
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// String literals and the like that reach over a line end, so that white space in them counts.
+    pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        self.visit(|node| {
+            let at = node.byte_range();
+            if at.end < within.start || at.start > within.end {
+                return false;
+            }
+            let lines = node.end_position().row > node.start_position().row;
+            if lines && is_string(node.kind()) && !is_docstring(node) {
+                found.push(at);
+                return false;
+            }
+            lines
+        });
+        found
+    }
+}
+
+fn is_string(kind: &str) -> bool {
+    matches!(
+        kind,
+        "raw_string_literal" | "string_literal" | "interpreted_string_literal" | "template_string" | "string"
+    )
+}
+
+/// A string that stands alone as a statement: its lines move with the code.
+fn is_docstring(node: Node<'_>) -> bool {
+    node.kind() == "string" && node.parent().is_some_and(|parent| parent.kind() == "expression_statement")
+}
+
+fn shown(kind: &str) -> String {
+    if kind.chars().any(char::is_alphabetic) { kind.replace('_', " ") } else { format!("`{kind}`") }
+}

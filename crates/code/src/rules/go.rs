@@ -1,0 +1,75 @@
+//! Go.
+
+use tree_sitter::Node;
+
+use super::{Draft, Scope, Visit};
+use crate::outline::Kind;
+
+pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    match node.kind() {
+        "comment" => Visit::Prefix,
+        "source_file" | "interface_type" | "var_spec_list" => Visit::Descend,
+        "function_declaration" => Draft::new(Kind::Function, node).visit(),
+        "method_declaration" => {
+            let owner = node.child_by_field_name("receiver").and_then(|list| receiver(list, scope));
+            Draft { owner, ..Draft::new(Kind::Method, node) }.visit()
+        }
+        "method_elem" => Draft::new(Kind::Method, node).visit(),
+        "type_declaration" | "const_declaration" | "var_declaration" if !scope.local => {
+            let group = node.child(1).is_some_and(|child| matches!(child.kind(), "(" | "var_spec_list"));
+            if group { Visit::Descend } else { Visit::Wrap { alias: None } }
+        }
+        "type_spec" | "type_alias" if !scope.local => {
+            let shape = node.child_by_field_name("type");
+            let kind = match shape.map(|shape| shape.kind()) {
+                Some("struct_type") => Kind::Struct,
+                Some("interface_type") => Kind::Interface,
+                _ => Kind::Type,
+            };
+            let end = shape.filter(|_| kind != Kind::Type).and_then(|shape| {
+                let mut cursor = shape.walk();
+                let open =
+                    shape.children(&mut cursor).find(|c| matches!(c.kind(), "{" | "field_declaration_list"));
+                open.map(|open| open.start_byte())
+            });
+            let draft = Draft::new(kind, node);
+            Draft { signature_end: end.unwrap_or(draft.signature_end), ..draft }.visit()
+        }
+        "const_spec" if !scope.local => Draft::new(Kind::Constant, node).visit(),
+        "var_spec" if !scope.local => variable(node),
+        _ => scope.unknown(node),
+    }
+}
+
+/// A variable, or a function that a variable holds.
+fn variable(node: Node<'_>) -> Visit<'_> {
+    let value = node.child_by_field_name("value").and_then(|list| list.named_child(0));
+    let body =
+        value.filter(|value| value.kind() == "func_literal").and_then(|f| f.child_by_field_name("body"));
+    let draft = Draft::new(Kind::Variable, node);
+    match body {
+        None => draft.visit(),
+        Some(body) => Draft {
+            kind: Kind::Function,
+            body: Some(body.byte_range()),
+            block: true,
+            signature_end: body.start_byte(),
+            ..draft
+        }
+        .visit(),
+    }
+}
+
+/// The name of the type in `(t *T[K])`.
+fn receiver(list: Node<'_>, scope: &Scope<'_>) -> Option<String> {
+    let mut at = list.named_child(0)?.child_by_field_name("type")?;
+    // `*T[K]` has two layers, `*(T)` no more than three
+    for _ in 0..4 {
+        at = match at.kind() {
+            "generic_type" => at.child_by_field_name("type")?,
+            "pointer_type" | "parenthesized_type" => at.named_child(0)?,
+            _ => break,
+        };
+    }
+    Some(scope.text(at).into_owned())
+}

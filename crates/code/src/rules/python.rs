@@ -1,0 +1,59 @@
+//! Python.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use super::{Draft, Scope, Visit};
+use crate::outline::Kind;
+
+pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    match node.kind() {
+        "comment" | "decorator" => Visit::Prefix,
+        "decorated_definition" => Visit::Wrap { alias: None },
+        "function_definition" => {
+            let kind = if scope.within == Some(Kind::Class) { Kind::Method } else { Kind::Function };
+            definition(kind, node, scope)
+        }
+        "class_definition" => definition(Kind::Class, node, scope),
+        "module" | "block" | "if_statement" | "elif_clause" | "else_clause" | "try_statement"
+        | "except_clause" | "finally_clause" | "with_statement" => Visit::Descend,
+        "expression_statement" if !scope.local => match node.named_child(0).map(|child| child.kind()) {
+            Some("assignment") => Visit::Wrap { alias: None },
+            _ => scope.unknown(node),
+        },
+        "assignment" if !scope.local => match node.child_by_field_name("left") {
+            Some(left) if left.kind() == "identifier" => {
+                let name = scope.text(left);
+                let constant = name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
+                let kind = if constant { Kind::Constant } else { Kind::Variable };
+                Draft { name: Some(left), ..Draft::new(kind, node) }.visit()
+            }
+            _ => scope.unknown(node),
+        },
+        "type_alias_statement" if !scope.local => {
+            Draft { name: node.child_by_field_name("left"), ..Draft::new(Kind::Type, node) }.visit()
+        }
+        _ => scope.unknown(node),
+    }
+}
+
+fn definition<'t>(kind: Kind, node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    let draft = Draft::new(kind, node);
+    let mut cursor = node.walk();
+    // the last one: a lambda among the defaults is deeper, a return type has none
+    let colon = node.children(&mut cursor).filter(|child| child.kind() == ":").last();
+    let (Some(colon), Some(body)) = (colon, node.child_by_field_name("body")) else { return draft.visit() };
+    let body = region(scope.source, colon.end_byte(), body);
+    Draft { signature_end: colon.end_byte(), body: Some(body), block: true, ..draft }.visit()
+}
+
+/// A body from the beginning of its first line, comments before the first statement included.
+fn region(source: &[u8], colon: usize, body: Node<'_>) -> Range<usize> {
+    let behind = source.get(colon..body.start_byte()).unwrap_or_default();
+    let start = match memchr::memchr(b'\n', behind) {
+        Some(newline) => colon + newline + 1,
+        None => body.start_byte(),
+    };
+    start..body.end_byte().max(start)
+}

@@ -1,0 +1,156 @@
+//! TypeScript and JavaScript, with or without JSX.
+
+use tree_sitter::Node;
+
+use super::{Draft, Scope, Visit};
+use crate::outline::Kind;
+
+pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    match node.kind() {
+        "comment" | "decorator" => Visit::Prefix,
+        "program" | "class_body" | "interface_body" | "object" | "internal_module_body" => Visit::Descend,
+        "export_statement" => export(node),
+        "ambient_declaration" => Visit::Wrap { alias: None },
+        "expression_statement" => match node.named_child(0).map(|child| child.kind()) {
+            Some("internal_module" | "assignment_expression") => Visit::Wrap { alias: None },
+            _ => scope.unknown(node),
+        },
+        "lexical_declaration" | "variable_declaration" => {
+            if declarators(node) == 1 {
+                Visit::Wrap { alias: None }
+            } else {
+                Visit::Descend
+            }
+        }
+        "variable_declarator" => variable(node, scope),
+        "assignment_expression" => assignment(node, scope),
+        "pair" => pair(node, scope),
+        "function_declaration" | "generator_function_declaration" => Draft::new(Kind::Function, node).visit(),
+        "function_signature" => without_semicolon(Kind::Function, node, true),
+        "class_declaration" | "abstract_class_declaration" => Draft::new(Kind::Class, node).visit(),
+        "interface_declaration" => Draft::new(Kind::Interface, node).visit(),
+        "enum_declaration" => Draft::new(Kind::Enum, node).visit(),
+        "type_alias_declaration" => Draft::new(Kind::Type, node).visit(),
+        "internal_module" | "module" => {
+            let name = node.child_by_field_name("name");
+            let called = name.map(|name| unquoted(&scope.text(name)));
+            Draft { called, ..Draft::new(Kind::Module, node) }.visit()
+        }
+        // a namespace's body is a block as a function's is
+        "statement_block" if scope.within == Some(Kind::Module) => Visit::Descend,
+        "method_definition" => with_semicolon(Draft::new(Kind::Method, node), node),
+        "method_signature" => {
+            let overload = scope.within == Some(Kind::Class);
+            with_semicolon(Draft { overload, ..Draft::new(Kind::Method, node) }, node)
+        }
+        "abstract_method_signature" => with_semicolon(Draft::new(Kind::Method, node), node),
+        "public_field_definition" | "field_definition" => field(node),
+        "property_signature" => with_semicolon(Draft::new(Kind::Variable, node), node),
+        _ => scope.unknown(node),
+    }
+}
+
+fn declarators(node: Node<'_>) -> usize {
+    let mut cursor = node.walk();
+    node.named_children(&mut cursor).filter(|child| child.kind() == "variable_declarator").count()
+}
+
+fn export(node: Node<'_>) -> Visit<'_> {
+    let mut cursor = node.walk();
+    let default = node.children(&mut cursor).any(|child| child.kind() == "default");
+    let value = node.child_by_field_name("value");
+    if let Some(function) = value.filter(|_| default).and_then(function_in) {
+        let draft = holding(
+            Draft { called: Some("default".to_owned()), ..Draft::new(Kind::Function, node) },
+            function,
+        );
+        return draft.visit();
+    }
+    Visit::Wrap { alias: default.then_some("default") }
+}
+
+fn unquoted(text: &str) -> String {
+    text.trim_matches(['"', '\'', '`']).to_owned()
+}
+
+/// The function that an expression is, or that it hands to another function, as `memo(() => …)` does.
+fn function_in(mut node: Node<'_>) -> Option<Node<'_>> {
+    for _ in 0..4 {
+        node = match node.kind() {
+            "arrow_function" | "function_expression" | "generator_function" => return Some(node),
+            "parenthesized_expression" | "as_expression" | "satisfies_expression" => node.named_child(0)?,
+            "call_expression" => node.child_by_field_name("arguments")?.named_child(0)?,
+            _ => return None,
+        };
+    }
+    None
+}
+
+/// A symbol whose body is that of the function it holds.
+fn holding<'t>(draft: Draft<'t>, function: Node<'t>) -> Draft<'t> {
+    let Some(body) = function.child_by_field_name("body") else { return draft };
+    let block = body.kind() == "statement_block";
+    Draft { body: Some(body.byte_range()), block, signature_end: body.start_byte(), ..draft }
+}
+
+fn variable<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    let named = node.child_by_field_name("name").is_some_and(|name| name.kind() == "identifier");
+    let value = node.child_by_field_name("value");
+    match value.and_then(function_in) {
+        Some(function) if named => holding(Draft::new(Kind::Function, node), function).visit(),
+        _ if named && !scope.local => {
+            let draft = Draft::new(Kind::Variable, node);
+            match value.filter(|value| value.kind() == "object") {
+                Some(object) => Draft { signature_end: object.start_byte(), ..draft }.visit(),
+                None => draft.visit(),
+            }
+        }
+        _ => scope.unknown(node),
+    }
+}
+
+/// `exports.f = function () {}`, `A.prototype.f = () => {}`.
+fn assignment<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    let function = node.child_by_field_name("right").and_then(function_in);
+    let left = node.child_by_field_name("left").filter(|left| left.kind() == "member_expression");
+    let (Some(function), Some(left)) = (function, left) else { return scope.unknown(node) };
+    let object = left.child_by_field_name("object").map(|object| scope.text(object).into_owned());
+    let object = object.unwrap_or_default();
+    let owner = object.trim_end_matches(".prototype").to_owned();
+    let kind = if object.ends_with(".prototype") || object == "this" { Kind::Method } else { Kind::Function };
+    let name = left.child_by_field_name("property");
+    holding(Draft { name, owner: Some(owner), ..Draft::new(kind, node) }, function).visit()
+}
+
+fn pair<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
+    let Some(function) = node.child_by_field_name("value").and_then(function_in) else {
+        return scope.unknown(node);
+    };
+    let key = node.child_by_field_name("key").filter(|key| key.kind() != "computed_property_name");
+    let called = key.map(|key| unquoted(&scope.text(key)));
+    holding(Draft { name: key, called, ..Draft::new(Kind::Method, node) }, function).visit()
+}
+
+fn field(node: Node<'_>) -> Visit<'_> {
+    let name = node.child_by_field_name("name").or_else(|| node.child_by_field_name("property"));
+    let function = node.child_by_field_name("value").and_then(function_in);
+    let kind = if function.is_some() { Kind::Method } else { Kind::Variable };
+    let draft = Draft { name, ..Draft::new(kind, node) };
+    with_semicolon(
+        function.map_or(draft, |function| holding(Draft { name, ..Draft::new(kind, node) }, function)),
+        node,
+    )
+}
+
+/// In classes and interfaces the semicolon is no part of the node.
+fn with_semicolon<'t>(draft: Draft<'t>, node: Node<'t>) -> Visit<'t> {
+    let end = node.next_sibling().filter(|next| matches!(next.kind(), ";" | ",")).map(|next| next.end_byte());
+    let end = end.filter(|_| node.parent().is_some_and(|parent| parent.kind() != "object"));
+    Draft { end, ..draft }.visit()
+}
+
+fn without_semicolon(kind: Kind, node: Node<'_>, overload: bool) -> Visit<'_> {
+    let draft = Draft::new(kind, node);
+    let closed = node.child(node.child_count().saturating_sub(1)).is_some_and(|last| last.kind() == ";");
+    Draft { overload, signature_end: draft.signature_end - usize::from(closed), ..draft }.visit()
+}

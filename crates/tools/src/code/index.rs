@@ -1,0 +1,259 @@
+//! The index of a workspace's symbols: built in the background from the first question on, shared by all sessions, and
+//! made true before every answer with what the journal says.
+
+use ::code::{Facts, Filter, Hit, Index, Language, Reader};
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use workspace::Workspace;
+
+/// How long a question waits for an index that is being built before it is answered from what is there.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the builder waits for the live workspace to stand before it goes on without a journal.
+const LIVE: Duration = Duration::from_secs(30);
+/// Larger files hold tables.
+const LARGEST: u64 = 1 << 20;
+/// Changed files that are worth a thread each.
+const MANY: usize = 64;
+/// Stands for the stamp of a file that is no longer part of the workspace.
+const GONE: u64 = u64::MAX;
+/// Threads that build at most.
+const THREADS: usize = 4;
+
+/// The indexes of a host, by workspace.
+#[derive(Default)]
+pub(crate) struct Indexes(Mutex<HashMap<String, Arc<Symbols>>>);
+
+impl Indexes {
+    /// That of one workspace; it begins to be built when it is asked for the first time.
+    pub(crate) fn of(&self, workspace: &Arc<Workspace>) -> Arc<Symbols> {
+        let mut all = lock(&self.0);
+        if let Some(known) = all.get(workspace.name()) {
+            return Arc::clone(known);
+        }
+        let symbols = Arc::new(Symbols::new(Arc::clone(workspace)));
+        all.insert(workspace.name().to_owned(), Arc::clone(&symbols));
+        let builder = Arc::downgrade(&symbols);
+        let build = move || {
+            if let Some(symbols) = builder.upgrade() {
+                symbols.build();
+            }
+        };
+        // without the thread the question itself builds
+        if std::thread::Builder::new().name("symbols".to_owned()).spawn(build).is_err() {
+            symbols.build();
+        }
+        symbols
+    }
+}
+
+/// The index of one workspace.
+pub(crate) struct Symbols {
+    workspace: Arc<Workspace>,
+    state: Mutex<State>,
+    ready: Condvar,
+    done: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    index: Index,
+    /// Up to where the journal has been followed; `None`: there is none, look at everything.
+    cursor: Option<u64>,
+    /// Files to index, once they are counted.
+    all: Option<usize>,
+    built: bool,
+    /// Files that changed while the index was being built: what the builder read of them may be old.
+    late: HashSet<PathBuf>,
+}
+
+/// How much of the workspace an answer rests on.
+pub(crate) struct Standing {
+    pub(crate) done: usize,
+    pub(crate) all: usize,
+    built: bool,
+}
+
+impl Standing {
+    /// What the reader must know about the answer.
+    pub(crate) fn note(&self) -> Option<String> {
+        let share = (self.done * 100).checked_div(self.all).unwrap_or_default();
+        (!self.built).then(|| {
+            format!("index {share} % built ({} of {} files); ask again for the rest", self.done, self.all)
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(THREADS)
+}
+
+fn known(path: &Path) -> bool {
+    Language::of_path(path).is_some()
+}
+
+impl Symbols {
+    fn new(workspace: Arc<Workspace>) -> Self {
+        Self { workspace, state: Mutex::default(), ready: Condvar::new(), done: AtomicUsize::new(0) }
+    }
+
+    /// Reads everything, with several threads.
+    fn build(&self) {
+        let end = Instant::now() + LIVE;
+        // what changes after this moment is in the journal
+        let mut cursor = self.workspace.changes_since(0);
+        while cursor.is_none() && self.workspace.is_going_live() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            cursor = self.workspace.changes_since(0);
+        }
+        let files = self.workspace.files(&known);
+        {
+            let mut state = lock(&self.state);
+            state.cursor = cursor.map(|changes| changes.cursor);
+            state.all = Some(files.len());
+        }
+        self.read(&files, |state, path, stamp, facts| {
+            if !state.late.contains(path) {
+                state.index.put(path, stamp, facts);
+            }
+        });
+        let mut state = lock(&self.state);
+        state.index.shrink();
+        state.late = HashSet::new();
+        state.built = true;
+        drop(state);
+        self.ready.notify_all();
+    }
+
+    /// Takes files apart and hands what is in them to `keep`.
+    fn read(&self, files: &[(PathBuf, u64)], keep: impl Fn(&mut State, &Path, u64, &Facts) + Sync) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut reader = Reader::default();
+            while let Some((path, stamp)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Some(facts) = self.facts(&mut reader, path) {
+                    keep(&mut lock(&self.state), path, *stamp, &facts);
+                }
+                self.done.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let threads = threads();
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+    }
+
+    /// What is in a file; `None` when it is not there or no file.
+    fn facts(&self, reader: &mut Reader, path: &Path) -> Option<Facts> {
+        let language = Language::of_path(path)?;
+        let path = self.workspace.resolve_entry(path).ok()?;
+        let bytes = self.workspace.read_bytes(&path, LARGEST).ok()?;
+        Some(Facts::of(reader, language, &bytes))
+    }
+
+    /// The best symbols for a query, how many there are, and what the answer rests on.
+    pub(crate) fn search(
+        &self,
+        query: &str,
+        filter: &Filter<'_>,
+        limit: usize,
+    ) -> (Vec<Hit>, usize, Standing) {
+        let mut state = self.wait();
+        self.refresh(&mut state);
+        let (hits, total) = state.index.search(query, filter, limit);
+        let done = self.done.load(Ordering::Relaxed);
+        let (done, all) = match state.built {
+            true => (state.index.files().len(), state.index.files().len()),
+            false => (done, state.all.unwrap_or_default()),
+        };
+        let standing = Standing { done, all, built: state.built };
+        (hits, total, standing)
+    }
+
+    /// The state, as soon as it is complete or patience is at its end.
+    fn wait(&self) -> MutexGuard<'_, State> {
+        let state = lock(&self.state);
+        let waited = self.ready.wait_timeout_while(state, PATIENCE, |state| !state.built);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Makes the index true for everything that was done before this call.
+    fn refresh(&self, state: &mut State) {
+        let changes = state.cursor.and_then(|cursor| self.workspace.changes_since(cursor));
+        let changed = match changes {
+            // everything may have changed, and everything is being read: look when that is done
+            Some(changes) if changes.paths.is_none() && !state.built => return,
+            Some(changes) => {
+                state.cursor = Some(changes.cursor);
+                changes.paths
+            }
+            // nothing follows the changes: every question looks
+            None if state.built => None,
+            None => return,
+        };
+        let rules = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name == ".gitignore" || name == ".ignore" || name == ".git")
+        };
+        let changed = match changed {
+            // what belongs to the workspace may be something else now
+            Some(paths) if !state.built || !paths.iter().any(rules) => {
+                paths.into_iter().filter(|path| known(path)).map(|path| (path, 0)).collect()
+            }
+            _ => self.differing(state),
+        };
+        if !state.built {
+            state.late.extend(changed.iter().map(|(path, _)| path.clone()));
+        }
+        self.take_in(state, &changed);
+    }
+
+    /// Files whose stamp is not what it was, with the new one, and those that have gone.
+    fn differing(&self, state: &State) -> Vec<(PathBuf, u64)> {
+        let now: HashMap<PathBuf, u64> = self.workspace.files(&known).into_iter().collect();
+        let was: HashMap<&Path, u64> = state.index.files().map(|(path, stamp)| (&**path, stamp)).collect();
+        let gone = was.keys().filter(|path| !now.contains_key(**path)).map(|path| (path.to_path_buf(), GONE));
+        // a stamp of 0 says that it may have changed without showing it
+        let other =
+            now.iter().filter(|(path, stamp)| **stamp == 0 || was.get(path.as_path()) != Some(*stamp));
+        gone.chain(other.map(|(path, stamp)| (path.clone(), *stamp))).collect()
+    }
+
+    fn take_in(&self, state: &mut State, changed: &[(PathBuf, u64)]) {
+        let mut put = |(path, stamp): &(PathBuf, u64), facts: Option<Facts>| match facts {
+            Some(facts) => state.index.put(path, *stamp, &facts),
+            None => state.index.remove(path),
+        };
+        let take = |changed: &[(PathBuf, u64)]| -> Vec<Option<Facts>> {
+            let mut reader = Reader::default();
+            let mut facts =
+                |(path, stamp): &(PathBuf, u64)| (*stamp != GONE).then(|| self.facts(&mut reader, path));
+            changed.iter().map(|one| facts(one).flatten()).collect()
+        };
+        if changed.len() < MANY {
+            changed.iter().zip(take(changed)).for_each(|(one, facts)| put(one, facts));
+            return;
+        }
+        let threads = threads();
+        for block in changed.chunks(MANY * threads) {
+            let parts: Vec<Vec<Option<Facts>>> = std::thread::scope(|scope| {
+                let parts = block.chunks(block.len().div_ceil(threads));
+                let running: Vec<_> = parts.map(|part| scope.spawn(move || take(part))).collect();
+                running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+            });
+            block.iter().zip(parts.into_iter().flatten()).for_each(|(one, facts)| put(one, facts));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Code by name, through the pipeline.
+
+use crate::support::{Bench, Client, Setup};
+use serde_json::{Value, json};
+use std::fs;
+
+async fn read(client: &Client, path: &str) {
+    client.ok("Read", json!({"file_path": path})).await;
+}
+
+fn get(bench: &Bench, path: &str) -> String {
+    fs::read_to_string(bench.root().join(path)).unwrap()
+}
+
+const GO: &str =
+    "package p\n\n// Foo is.\nfunc (t *T) Foo(a int) int {\n\treturn a\n}\n\nfunc (u U) Foo() {}\n";
+
+#[tokio::test]
+async fn a_body_is_changed_by_name_and_only_if_it_parses() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("a/f.go", GO);
+    let body = |name: &str, new: &str| json!({"file_path": "a/f.go", "function_name": name, "new_body": new});
+    let refused = client.err("edit_function_body", body("T.Foo", "return 1")).await;
+    assert_eq!(refused, "refusing to edit a/f.go: Read it first");
+    read(&client, "a/f.go").await;
+    let refused = client.err("edit_function_body", body("T.Foo", "return (1")).await;
+    assert!(refused.starts_with("replacement did not parse: line "), "{refused}");
+    assert!(refused.ends_with("\nnothing was written"), "{refused}");
+    assert_eq!(get(&bench, "a/f.go"), GO);
+    let refused = client.err("edit_function_body", body("Foo", "return 1")).await;
+    let candidates = "pass one of T.Foo:4 (method), U.Foo:8 (method)";
+    assert_eq!(refused, format!("\"Foo\" is ambiguous in a/f.go: 2 candidates\n{candidates}"));
+    let refused = client.err("edit_function_body", body("Fu", "return 1")).await;
+    assert_eq!(refused, "no function \"Fu\" in a/f.go\nit has T.Foo:4 (method), U.Foo:8 (method)");
+    let same = client.ok("edit_function_body", body("T.Foo", "return a")).await;
+    assert_eq!(same, "T.Foo in a/f.go already is as asked; nothing written");
+    let done = client.call("edit_function_body", body("(*T).Foo", "a++\nreturn a")).await;
+    assert_eq!(done.all_text(), "replaced the body of T.Foo in a/f.go (lines 4-7)");
+    let facts =
+        json!({"path": "a/f.go", "symbol": "T.Foo", "first_line": 4, "last_line": 7, "changed": true});
+    assert_eq!(done.structured, Some(facts));
+    assert_eq!(get(&bench, "a/f.go"), GO.replace("\treturn a\n", "\ta++\n\treturn a\n"));
+    // what was written counts as read, what somebody else wrote does not
+    client.ok("edit_function_body", body("U.Foo", "x()")).await;
+    bench.write("a/f.go", GO);
+    let stale = client.err("edit_function_body", body("U.Foo", "x()")).await;
+    assert!(stale.starts_with("refusing to edit a/f.go: it changed since you read it\n"), "{stale}");
+    bench.write("notes.txt", "one\n");
+    let args = json!({"file_path": "notes.txt", "function_name": "f", "new_body": ""});
+    let unknown = client.err("edit_function_body", args).await;
+    let known = "go, rust, typescript, tsx, javascript, python";
+    let expected =
+        format!("edit_function_body has no grammar for notes.txt; it knows {known}\nuse Edit for this file");
+    assert_eq!(unknown, expected);
+}
+
+#[tokio::test]
+async fn symbols_are_inserted_replaced_and_deleted_by_name() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("m.py", "class A:\n    def f(self):\n        return 1\n\n\nX = 1\n");
+    read(&client, "m.py").await;
+    let method = json!({
+        "file_path": "m.py", "receiver_type": "A", "method_name": "f", "new_method": "def g(self):\n    return 2",
+    });
+    assert_eq!(client.ok("insert_after_method", method).await, "inserted after A.f in m.py (lines 5-6)");
+    let missing = json!({"file_path": "m.py", "receiver_type": "A", "method_name": "h", "new_method": "def g(self): pass"});
+    let refused = client.err("insert_after_method", missing).await;
+    assert_eq!(refused, "no method \"A.h\" in m.py\nit has A.f:2 (method), A.g:5 (method)");
+    for (tool, args) in [
+        (
+            "change_function_signature",
+            json!({"file_path": "m.py", "function_name": "A.g", "new_signature": "def g(self, a: int) -> int"}),
+        ),
+        ("replace_symbol", json!({"file_path": "m.py", "symbol": "X", "new_code": "X = 2"})),
+        ("insert_before_symbol", json!({"file_path": "m.py", "symbol": "X", "new_code": "W = 0"})),
+        ("insert_after_symbol", json!({"file_path": "m.py", "symbol": "X", "new_code": "Y = 3"})),
+    ] {
+        client.ok(tool, args).await;
+    }
+    let gone = client.ok("delete_symbol", json!({"file_path": "m.py", "symbol": "A.f"})).await;
+    assert_eq!(gone, "deleted A.f in m.py");
+    let expected = "class A:\n    def g(self, a: int) -> int:\n        return 2\n\n\nW = 0\nX = 2\nY = 3\n";
+    assert_eq!(get(&bench, "m.py"), expected);
+}
+
+async fn search(client: &Client, args: Value) -> String {
+    client.ok("search_code", args).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_finds_by_words_and_sees_every_change() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("src/store.rs", "/// Keeps invoices.\npub struct Store;\n\nimpl Store {\n    /// Opens the vault.\n    pub fn openVault(&self, key: Key) -> Vault {}\n}\n");
+    bench.write(
+        "web/app.ts",
+        "/** Renders the total. */\nexport const renderTotal = (rows: Row[]) => rows;\n",
+    );
+    bench.write("lib/a.py", "def parse_config(text):\n    \"\"\"Parse it.\n\n    More.\n    \"\"\"\n");
+    bench.write("J.java", "class J { int computeTax(int a) { return a; } }\n");
+    bench.write("c/x.c", "/* frobs */\nstatic int frob_all(int n) { return n; }\n");
+    bench.write(".gitignore", "ignored/\n");
+    bench.write("ignored/i.go", "package i\nfunc OpenVault() {}\n");
+    let found = search(&client, json!({"query": "open vault"})).await;
+    let expected =
+        "src/store.rs:6 method in Store: pub fn openVault(&self, key: Key) -> Vault\n    Opens the vault.";
+    assert_eq!(found, expected);
+    let config = search(&client, json!({"query": "parseConfig"})).await;
+    assert_eq!(config, "lib/a.py:1 function: def parse_config(text):\n    Parse it.");
+    assert!(
+        search(&client, json!({"query": "compute tax", "language": "Java"}))
+            .await
+            .starts_with("J.java:1 method in J: ")
+    );
+    assert!(
+        search(&client, json!({"query": "frob"}))
+            .await
+            .starts_with("c/x.c:2 function: static int frob_all(int n)")
+    );
+    let typed =
+        search(&client, json!({"query": "total", "language": "typescript", "kind": "function"})).await;
+    assert!(
+        typed.starts_with("web/app.ts:2 function: export const renderTotal = (rows: Row[]) =>"),
+        "{typed}"
+    );
+    assert_eq!(
+        search(&client, json!({"query": "invoices", "kind": "method"})).await,
+        "no symbol fits \"invoices\" (5 files indexed)"
+    );
+    let reply = client.call("search_code", json!({"query": "Store", "kind": "struct"})).await;
+    let facts = reply.structured.unwrap();
+    assert_eq!((&facts["total"], &facts["results"][0]["file"]), (&json!(1), &json!("src/store.rs")));
+
+    // by Bash, by Edit, by moving and deleting: the next question knows
+    client.ok("Bash", json!({"command": "printf 'def zebra_stripes(): pass\\n' >> lib/a.py; mkdir -p new; printf 'package n\\n\\nfunc ZebraHerd() {}\\n' > new/z.go"})).await;
+    let zebras = search(&client, json!({"query": "zebra"})).await;
+    assert!(
+        zebras.contains("lib/a.py:6 function: def zebra_stripes():") && zebras.contains("new/z.go:3 "),
+        "{zebras}"
+    );
+    client.ok("Bash", json!({"command": "mv new moved; rm lib/a.py; echo 'moved/' >> .gitignore; echo '/c' >> .gitignore"})).await;
+    assert_eq!(
+        search(&client, json!({"query": "zebra"})).await,
+        "no symbol fits \"zebra\" (3 files indexed)"
+    );
+    for (args, why) in [
+        (json!({"query": " "}), "`query` is empty"),
+        (json!({"query": "a", "kind": "widget"}), "no kind \"widget\"; there are function, method, class"),
+        (json!({"query": "a", "language": "cobol"}), "no grammar for \"cobol\"; it knows go, rust"),
+    ] {
+        let said = client.err("search_code", args).await;
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_is_bounded_and_apart_for_each_workspace() {
+    let bench = Setup { workspaces: &["a", "b"], ..Setup::default() }.bench();
+    let client = bench.client();
+    let many: String = (0..150).map(|n| format!("func Widget{n}() {{}}\n")).collect();
+    let root = bench.dir.path().join("a");
+    fs::write(root.join("w.go"), format!("package w\n{many}")).unwrap();
+    let ask = |workspace: &str, limit: u32| json!({"query": "func", "limit": limit, "workspace": workspace});
+    let found = client.ok("search_code", ask("a", 1000)).await;
+    assert_eq!(found.lines().count(), 101, "{found}");
+    assert!(found.ends_with("\n100 of 150; more words or a higher limit (max 100) tell more"), "{found}");
+    assert!(client.ok("search_code", ask("b", 5)).await.starts_with("no symbol fits"));
+}

@@ -1,0 +1,45 @@
+//! All files, with a mark for the state that each is in: for those who follow the journal and lost it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::Stat;
+
+use crate::root::Workspace;
+use crate::walk::{self, Reach};
+
+/// A change within this time of another may leave the times of a file as they are.
+const YOUNG: Duration = Duration::from_secs(2);
+
+impl Workspace {
+    /// The files that `wanted` lets through and no rule ignores, each with a number that is another when the file has
+    /// changed; 0 for one that changed so lately that a further change might not show.
+    pub fn files(&self, wanted: &dyn Fn(&Path) -> bool) -> Vec<(PathBuf, u64)> {
+        let cancel = AtomicBool::new(false);
+        let reach = Reach { start: Path::new(""), depth: usize::MAX, cancel: &cancel };
+        let found = walk::files(self, &reach).into_iter().filter(|path| wanted(path));
+        let marked = found.filter_map(|path| {
+            let mark = mark(&self.lstat(&path).ok()?);
+            Some((path.into_path_buf(), mark))
+        });
+        marked.collect()
+    }
+
+    /// Whether the tree is being read for the first time, so that waiting brings an index.
+    pub fn is_going_live(&self) -> bool {
+        self.live.get().is_some_and(|live| live.lock().is_none())
+    }
+}
+
+fn mark(stat: &Stat) -> u64 {
+    let changed = Duration::new(stat.st_ctime.max(0) as u64, stat.st_ctime_nsec as u32);
+    if SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default() < changed + YOUNG {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
+    (stat.st_ino, stat.st_size, times).hash(&mut hasher);
+    hasher.finish().max(1)
+}
