@@ -369,7 +369,7 @@ impl Job<'_> {
             return Err(refused);
         }
         for start in &symbol.starts {
-            let at = *start..symbol.signature.end;
+            let at = *start..symbol.signature.end.max(*start);
             let fitted = self.fitted(&at, &text, &indent);
             let splice = Splice { at, text: fitted.trim_start().to_owned() };
             let done = self.splice(&splice, |changed, symbols| {

@@ -161,6 +161,7 @@ mod tests {
     #[test]
     fn lines_in_strings_stay() {
         let text = "x = '''\nkeep\n'''\ny";
-        assert_eq!(Lines::new(text, &[4..16]).fitted("  ", "  "), "  x = '''\nkeep\n'''\n  y");
+        let strings = std::iter::once(4..16).collect::<Vec<_>>();
+        assert_eq!(Lines::new(text, &strings).fitted("  ", "  "), "  x = '''\nkeep\n'''\n  y");
     }
 }

@@ -200,9 +200,10 @@ impl Facts {
             self.word(from, start, word, IN_NAME);
         });
         count += parts;
-        if parts > 1 {
-            let plain = symbol.name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
-            let whole: String = plain.take(64).collect();
+        // a name that is asked for as a whole comes before those that have it as a part
+        let plain = symbol.name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
+        let whole: String = plain.take(64).collect();
+        if whole.len() > 1 {
             self.word(from, start, &whole, IN_NAME);
         }
         let mut text = |text: &str, facts: &mut Self| {

@@ -4,12 +4,18 @@
 use code::{Change, EditError, Language, Target, edit};
 use std::{fs, path::Path};
 
-struct Case {
+pub(crate) struct Case {
     title: String,
-    head: String,
-    source: String,
+    pub(crate) head: String,
+    pub(crate) source: String,
     new: String,
     expect: String,
+}
+
+/// All cases.
+pub(crate) fn all() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    fs::read_dir(folder).unwrap().flat_map(|entry| read(&entry.unwrap().path())).collect()
 }
 
 fn read(path: &Path) -> Vec<Case> {
@@ -86,13 +92,9 @@ fn every_case_comes_out_as_written() {
 /// The same cases in files with Windows line ends and a byte-order mark.
 #[test]
 fn line_ends_and_mark_stay() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let dressed = |text: &str| format!("\u{FEFF}{}", text.replace('\n', "\r\n"));
-    for entry in fs::read_dir(folder).unwrap() {
-        for case in read(&entry.unwrap().path()).iter().filter(|case| !case.expect.starts_with("! ")) {
-            let got =
-                run(case, &dressed(&case.source)).unwrap_or_else(|error| panic!("{}: {error}", case.title));
-            assert_eq!(got, dressed(&case.expect), "{}", case.title);
-        }
+    for case in all().iter().filter(|case| !case.expect.starts_with("! ")) {
+        let got = run(case, &dressed(&case.source)).unwrap_or_else(|error| panic!("{}: {error}", case.title));
+        assert_eq!(got, dressed(&case.expect), "{}", case.title);
     }
 }

@@ -3,3 +3,5 @@
 
 mod cases;
 mod corpus;
+mod search;
+mod total;

@@ -79,6 +79,8 @@ async fn symbols_are_inserted_replaced_and_deleted_by_name() {
     ] {
         client.ok(tool, args).await;
     }
+    let missing = client.err("change_function_signature", json!({"file_path": "m.py"})).await;
+    assert!(missing.starts_with("change_function_signature: missing field `function_name`"), "{missing}");
     let gone = client.ok("delete_symbol", json!({"file_path": "m.py", "symbol": "A.f"})).await;
     assert_eq!(gone, "deleted A.f in m.py");
     let expected = "class A:\n    def g(self, a: int) -> int:\n        return 2\n\n\nW = 0\nX = 2\nY = 3\n";

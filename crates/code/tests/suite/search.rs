@@ -1,0 +1,79 @@
+//! The index: what ranks before what, and that it stays the same however it came about.
+
+use code::{Facts, Filter, Index, Kind, Language, Reader};
+use std::path::Path;
+
+fn put(index: &mut Index, path: &str, source: &str) {
+    let path = Path::new(path);
+    let facts = Facts::of(&mut Reader::default(), Language::of_path(path).unwrap(), source.as_bytes());
+    index.put(path, 1, &facts);
+}
+
+fn found(index: &mut Index, query: &str, sources: &[(&str, &str)]) -> Vec<String> {
+    let (hits, total) = index.search(query, &Filter::default(), 20);
+    assert_eq!(hits.len(), total.min(20));
+    let show = |hit: &code::Hit| {
+        let source = sources.iter().find(|(path, _)| Path::new(path) == &*hit.path).unwrap().1;
+        let shown = hit.show(source.as_bytes());
+        format!("{}:{}", shown.name, shown.line)
+    };
+    hits.iter().map(show).collect()
+}
+
+#[test]
+fn a_name_ranks_before_a_mention() {
+    let sources = [
+        (
+            "a.go",
+            "package a\n\n// Run uses a reader.\nfunc Run(r io.Reader) {}\n\ntype LineReader struct{}\n\nfunc (l *LineReader) Next() {}\n",
+        ),
+        ("b.rs", "/// A reader of lines.\npub trait Reader { fn read_line(&self); }\n"),
+        ("c.py", "class Other:\n    '''Nothing of that.'''\n    def reader_of(self): pass\n"),
+    ];
+    let mut index = Index::default();
+    sources.iter().for_each(|(path, source)| put(&mut index, path, source));
+    let names = found(&mut index, "Reader", &sources);
+    assert_eq!(names[0], "Reader:2", "{names:?}");
+    assert!(
+        names.iter().position(|it| it == "LineReader:6") < names.iter().position(|it| it == "Run:4"),
+        "{names:?}"
+    );
+    assert!(names.contains(&"Other.reader_of:3".to_owned()), "{names:?}");
+    assert_eq!(found(&mut index, "readLine", &sources)[0], "Reader::read_line:2");
+    let only = Filter { kinds: &[Kind::Struct], languages: &[Language::Go] };
+    let (hits, total) = index.search("line reader", &only, 5);
+    assert_eq!((hits.len(), total), (1, 1));
+    assert!(index.search("zebra", &Filter::default(), 5).0.is_empty());
+    assert!(index.search("", &Filter::default(), 5).0.is_empty());
+}
+
+/// Changed again and again, it finds what one made from the last state finds, and does not grow.
+#[test]
+fn changes_leave_nothing_behind() {
+    let source = |round: usize, file: usize| {
+        let functions: String =
+            (0..20).map(|n| format!("// Word{n} of round{round}.\nfunc F{file}x{n}() {{}}\n")).collect();
+        format!("package p\n{functions}")
+    };
+    let name = |file: usize| format!("f{file}.go");
+    let mut index = Index::default();
+    for file in 0..30 {
+        put(&mut index, &name(file), &source(0, file));
+    }
+    index.shrink();
+    let size = index.size();
+    for round in 1..40 {
+        for file in 0..30 {
+            put(&mut index, &name(file), &source(round, file));
+        }
+        assert_eq!(index.search(&format!("round{}", round - 1), &Filter::default(), 5).1, 0);
+        assert_eq!(index.search(&format!("round{round}"), &Filter::default(), 5).1, 600);
+    }
+    index.shrink();
+    assert!(index.size() < size * 8, "{} after {size}", index.size());
+    assert_eq!((index.len(), index.files().len()), (600, 30));
+    for file in 0..30 {
+        index.remove(Path::new(&name(file)));
+    }
+    assert!(index.is_empty() && index.search("word3", &Filter::default(), 5).0.is_empty());
+}
