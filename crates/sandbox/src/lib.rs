@@ -85,6 +85,12 @@ pub use stream::{Control, Process, StartRequest, Stdio};
 
 use futures_util::future::BoxFuture;
 
+/// Gives the system back what this process's allocator keeps although it is free: worth it after work that took much
+/// more than it leaves. Here because it needs `unsafe` code.
+pub fn release_memory() {
+    sys::release_memory();
+}
+
 /// Launches commands somewhere and returns what they said.
 ///
 /// Implementations enforce [`Request::timeout`] and leave nothing behind when it expires: no orphan,

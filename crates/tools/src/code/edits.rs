@@ -23,6 +23,8 @@ pub(crate) struct Done {
     changed: bool,
 }
 
+// `feedback` is taken by all of them as by `Edit`, which shows it: seven times more would be dear.
+
 /// One change as the tools ask for it.
 struct Asked {
     file_path: String,
@@ -103,6 +105,7 @@ pub(crate) struct BodyArgs {
     function_name: String,
     new_body: String,
     #[serde(default)]
+    #[schemars(skip)]
     feedback: Option<Wanted>,
 }
 
@@ -126,6 +129,7 @@ pub(crate) struct SignatureArgs {
     function_name: String,
     new_signature: String,
     #[serde(default)]
+    #[schemars(skip)]
     feedback: Option<Wanted>,
 }
 
@@ -150,6 +154,7 @@ pub(crate) struct MethodArgs {
     method_name: String,
     new_method: String,
     #[serde(default)]
+    #[schemars(skip)]
     feedback: Option<Wanted>,
 }
 
@@ -168,6 +173,7 @@ pub(crate) struct SymbolArgs {
     symbol: String,
     new_code: String,
     #[serde(default)]
+    #[schemars(skip)]
     feedback: Option<Wanted>,
 }
 
@@ -190,6 +196,7 @@ pub(crate) struct DeleteArgs {
     file_path: String,
     symbol: String,
     #[serde(default)]
+    #[schemars(skip)]
     feedback: Option<Wanted>,
 }
 

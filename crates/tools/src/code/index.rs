@@ -133,6 +133,8 @@ impl Symbols {
         state.built = true;
         drop(state);
         self.ready.notify_all();
+        // trees of syntax took many times what the index takes
+        sandbox::release_memory();
     }
 
     /// Takes files apart and hands what is in them to `keep`.

@@ -41,6 +41,7 @@ const LARGEST: u64 = 2 << 20;
 /// The argument that turns feedback off: one edit of several often breaks code on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "none: no check after the change")]
 pub(crate) enum Wanted {
     None,
 }
