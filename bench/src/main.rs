@@ -16,6 +16,7 @@ mod report;
 mod sandboxes;
 mod scrub;
 mod search;
+mod snapshots;
 mod subjects;
 mod tree;
 mod verify;
@@ -36,6 +37,7 @@ const MEASURES: &[(&str, Measure)] = &[
     ("search", search::search),
     ("live", live::live),
     ("code", code::code),
+    ("snapshots", snapshots::snapshots),
     ("bash", calls::bash),
     ("lsp", lsp::lsp),
     ("sandboxes", sandboxes::sandboxes),
@@ -47,7 +49,7 @@ const MEASURES: &[(&str, Measure)] = &[
 ];
 
 const USAGE: &str =
-    "usage: bench [--write] [read|edit|search|live|code|bash|sandboxes|lsp|start|sessions|tests|feedback|scrub]…
+    "usage: bench [--write] [read|edit|search|live|code|snapshots|bash|sandboxes|lsp|start|sessions|tests|feedback|scrub]…
   --write  put the table into docs/benchmarks.md
 usage: bench oracle [--rounds N] [--seed N]
   random changes, then questions to the live workspace and to a fresh walk: do they answer the same?";
@@ -94,8 +96,8 @@ fn preface() -> Result<String> {
     Ok(format!(
         "# Benchmarks\n\nMade by `cargo run --release -p bench -- --write`, all in one run; ratios matter, values depend on \
          the machine ({cores} cores, Linux {}, load {load} at the end of the run). Medians; subjects take turns. Floors and \
-         peers: an echo of the same number of bytes over the bare MCP SDK, npm `@modelcontextprotocol/server-filesystem`, a \
-         spawned `rg`, a bare spawn of `bash -c true`. The client is a Rust program over raw pipes.\n",
+         peers: an echo of the same number of bytes over the bare MCP SDK, npm `@modelcontextprotocol/server-filesystem`, \
+         git's own commands, a spawned `rg`, a bare spawn of `bash -c true`. The client is a Rust program over raw pipes.\n",
         kernel.trim()
     ))
 }

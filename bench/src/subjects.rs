@@ -50,7 +50,14 @@ impl Subjects {
 
     /// The product on pipes.
     pub(crate) fn product(&self, workspace: &Path) -> Result<Client> {
-        Client::start(Command::new(&self.product).arg("stdio").arg("--workspace").arg(workspace))
+        self.product_with(workspace, &[])
+    }
+
+    /// The same with further arguments. What it keeps for undo stands on the same disk as the rest.
+    pub(crate) fn product_with(&self, workspace: &Path, arguments: &[&str]) -> Result<Client> {
+        let mut command = Command::new(&self.product);
+        command.arg("stdio").arg("--workspace").arg(workspace).args(arguments);
+        Client::start(command.env("XDG_STATE_HOME", self.scratch.join("state")))
     }
 
     /// The bare SDK, answering with what is in `text`.

@@ -109,6 +109,8 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         runtime,
         denylist: file.denylist,
         patterns: file.patterns,
+        undo: file.undo,
+        hide_secrets: file.hide_secrets,
         workspaces: workspaces(&flags)?,
         limits: Limits {
             concurrent_calls: flags.max_calls.unwrap_or(limits.concurrent_calls),

@@ -107,6 +107,23 @@ pub struct Fixed {
     pub idle_session: bool,
 }
 
+/// What is kept so that a call can be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undo {
+    /// Whether anything is.
+    pub enabled: bool,
+    /// How many changes.
+    pub keep: usize,
+    /// For how long.
+    pub age: Duration,
+}
+
+impl Default for Undo {
+    fn default() -> Self {
+        Self { enabled: true, keep: 100, age: Duration::from_secs(7 * 24 * 3600) }
+    }
+}
+
 /// Everything that was decided at the start.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -124,6 +141,10 @@ pub struct Settings {
     pub fixed: Fixed,
     /// What a write promises.
     pub durability: Durability,
+    /// What is kept so that a call can be undone.
+    pub undo: Undo,
+    /// No tool shows a secret's value; commands can still be given them.
+    pub hide_secrets: bool,
     /// Values that must never leave, from the environment. They win over files of the same name.
     pub secrets: Vec<Secret>,
     /// Where files with further ones are; they may change at any time.
@@ -160,6 +181,7 @@ impl Settings {
             tools: if fixed.tools { self.tools.clone() } else { ToolFilter(file.tools.clone()) },
             denylist: file.denylist.clone(),
             patterns: file.patterns.clone(),
+            hide_secrets: file.hide_secrets,
             runtime: Some(file),
             ..self.clone()
         }

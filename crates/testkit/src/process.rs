@@ -36,7 +36,11 @@ impl Launch {
             binary: binary.into(),
             workspace: None,
             arguments: Vec::new(),
-            environment: Vec::new(),
+            // What outlives a process is no business of the user who runs the tests.
+            environment: vec![(
+                "XDG_STATE_HOME".into(),
+                std::env::temp_dir().join("codegen-sandbox-tests").into(),
+            )],
             folder: None,
         }
     }

@@ -183,6 +183,16 @@ pub const BUNDLES: &[Bundle] = &[
         programs: &[],
     },
     Bundle {
+        name: "mermaid",
+        purpose: "Mermaid's command line, which draws with the browser",
+        source: Source::Npm {
+            manifest: include_str!("../tools/mermaid/package.json"),
+            lock: include_str!("../tools/mermaid/package-lock.json"),
+            links: &[("mmdc", ".bin/mmdc")],
+        },
+        programs: &[],
+    },
+    Bundle {
         name: "uv",
         purpose: "fills the Python environments below, and is a package manager under test",
         source: Source::Uv { version: "0.13.7" },

@@ -1,6 +1,6 @@
 //! Everything a tool may touch while it runs.
 
-use crate::{Host, Place, Progress, Runtime, Session, ToolError};
+use crate::{Host, Place, Progress, Runtime, Session, ToolError, record::Record};
 use sandbox::Sandbox;
 use std::{
     sync::{
@@ -51,9 +51,19 @@ pub struct Call {
     pub progress: Progress,
     /// Where commands run and which hooks look on, as of the call's beginning.
     pub runtime: Arc<Runtime>,
+    /// Holds on to what the call changes; whatever runs on after the call keeps one too.
+    pub(crate) record: Option<Arc<Record>>,
 }
 
 impl Call {
+    /// A call that no client made, for looking around: nobody cancels it, hears of its progress or undoes it.
+    #[must_use]
+    pub fn beside(session: Arc<Session>, workspace: Arc<Workspace>) -> Self {
+        let runtime = session.host.runtime();
+        let (cancel, progress) = (CancellationToken::new(), Progress::default());
+        Self { session, workspace, cancel, progress, runtime, record: None }
+    }
+
     /// The process the session lives in.
     #[must_use]
     pub fn host(&self) -> &Arc<Host> {

@@ -102,6 +102,8 @@ impl Host {
             workspace.go_live(LiveOptions { budget, ..LiveOptions::default() });
             workspaces.insert(named.name.clone(), workspace);
         }
+        let snapshots = Stores::new(&settings);
+        snapshots.finish_restores(workspaces.values());
         let runtime = runtime.with_denylist(settings.denylist.clone());
         Ok(Arc::new(Self {
             languages,
@@ -109,7 +111,7 @@ impl Host {
             catalog,
             limits: RwLock::new(settings.limits.clone()),
             tallies: Arc::default(),
-            snapshots: Stores::new(&settings.state_dir),
+            snapshots,
             servers: Servers::default(),
             looked: Looked::default(),
             indexes: Indexes::default(),

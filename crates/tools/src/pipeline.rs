@@ -1,9 +1,10 @@
 //! The one way from a transport to a tool and back.
 
 use crate::{
-    Access, Call, Content, Host, Progress, Reply, Session, ToolError,
+    Access, Call, Content, Host, Progress, Reply, Session, ToolError, Touches,
     bound::{head_and_tail, over},
     jobs::{Finished, Job, Reservation},
+    record::Record,
     tool::{AnyTool, Class, Spec},
 };
 use futures_util::FutureExt;
@@ -68,6 +69,7 @@ impl Session {
             cancel: stop.clone(),
             progress: Progress::scrubbed(&self.host),
             runtime: self.host.runtime(),
+            record: None,
         };
         self.greet(&call.runtime).await?;
         let progress = call.progress.clone();
@@ -161,15 +163,22 @@ async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<
 }
 
 /// Runs one tool between the hooks that look at it.
-async fn run(tool: Arc<dyn AnyTool>, call: Call, args: Map<String, Value>) -> Finished {
+async fn run(tool: Arc<dyn AnyTool>, mut call: Call, args: Map<String, Value>) -> Finished {
     let name = tool.spec().name;
-    let (host, hooks) = (call.host(), &call.runtime.hooks);
+    let runtime = Arc::clone(&call.runtime);
+    let (host, hooks) = (Arc::clone(call.host()), &runtime.hooks);
     // Hooks that look at calls need the arguments, which the tool consumes.
     let shown = hooks.watch(name).then(|| args.clone());
     if let Some(shown) = &shown {
         hooks.before(&host.stage(), name, shown).await?;
     }
+    if tool.touches() == Touches::Anything {
+        call.record = Record::begin(&call, tool.spec(), &args).await;
+    }
     let done = run_alone(tool.as_ref(), &call, args).await;
+    if let Some(record) = call.record.take() {
+        record.answered();
+    }
     let done = match shown {
         None => done,
         Some(shown) => {

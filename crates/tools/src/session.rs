@@ -68,6 +68,17 @@ impl Session {
         self.notices.subscribe()
     }
 
+    /// The same for whoever passes them on to the client; `None` when somebody does already.
+    #[must_use]
+    pub fn notices_to_pass_on(&self) -> Option<tokio::sync::broadcast::Receiver<Notice>> {
+        (!self.notices.followed()).then(|| self.notices.subscribe())
+    }
+
+    /// Whether the client wants to hear bad news only.
+    pub fn only_bad_notices(&self, only: bool) {
+        self.notices.bad_only(only);
+    }
+
     /// Ends everything the session started. Calling it twice is harmless.
     pub fn close(&self) {
         self.cancel.cancel();

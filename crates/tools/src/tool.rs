@@ -1,6 +1,6 @@
 //! What a tool is: declared once, in one place.
 
-use crate::{Call, Output, Reply, ToolError, schema};
+use crate::{Call, Output, Reply, ToolError, Touches, schema};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -71,6 +71,11 @@ pub struct Spec {
 pub trait Tool: Send + Sync + 'static {
     /// Its declaration.
     const SPEC: Spec;
+    /// What it does to files. The default is the careful one.
+    const TOUCHES: Touches = match Self::SPEC.class {
+        Class::Write => Touches::Anything,
+        Class::Read => Touches::Nothing,
+    };
     /// Its arguments; the input schema is derived from them.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
     /// Its result.
@@ -87,6 +92,7 @@ pub trait Tool: Send + Sync + 'static {
 /// A [`Tool`] behind a pointer, as the toolset keeps it.
 pub(crate) trait AnyTool: Send + Sync {
     fn spec(&self) -> &'static Spec;
+    fn touches(&self) -> Touches;
     fn input_schema(&self) -> Map<String, Value>;
     fn output_schema(&self) -> Option<Map<String, Value>>;
     fn run<'a>(&'a self, call: &'a Call, args: Map<String, Value>)
@@ -96,6 +102,10 @@ pub(crate) trait AnyTool: Send + Sync {
 impl<T: Tool> AnyTool for T {
     fn spec(&self) -> &'static Spec {
         const { &T::SPEC }
+    }
+
+    fn touches(&self) -> Touches {
+        T::TOUCHES
     }
 
     fn input_schema(&self) -> Map<String, Value> {

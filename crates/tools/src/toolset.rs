@@ -13,8 +13,8 @@ use crate::{
     files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     state::{
-        RenderDot, SecretValue, SecretsAvailable, SnapshotCreate, SnapshotDelete, SnapshotDiff, SnapshotList,
-        SnapshotRestore,
+        RenderDot, RenderMermaid, SecretValue, SecretsAvailable, SnapshotCreate, SnapshotDelete,
+        SnapshotDiff, SnapshotList, SnapshotRestore, Undo,
     },
     tool::{AnyTool, Class, Spec, Tool},
     verify::{
@@ -75,9 +75,11 @@ impl Catalog {
             .with(SnapshotDiff)
             .with(SnapshotRestore)
             .with(SnapshotDelete)
+            .with(Undo)
             .with(SecretValue)
             .with(SecretsAvailable)
             .with(RenderDot)
+            .with(RenderMermaid)
     }
 
     /// One more.
@@ -115,6 +117,8 @@ impl Toolset {
     pub fn new(settings: &Settings, catalog: Catalog) -> anyhow::Result<Self> {
         let mut tools = chosen(catalog.0, &settings.tools.0)?;
         tools.retain(|tool| !settings.readonly || tool.spec().class == Class::Read);
+        tools.retain(|tool| !settings.hide_secrets || tool.spec().name != SecretValue::SPEC.name);
+        tools.retain(|tool| settings.undo.enabled || tool.spec().name != Undo::SPEC.name);
         Ok(Self { tools, several_workspaces: settings.workspaces.len() > 1, listed: OnceLock::new() })
     }
 

@@ -52,7 +52,10 @@ pub use patch::{PatchError, PatchPlan, PatchReport, PatchedFile, parse as parse_
 pub use path::{ContainedPath, quoted};
 pub use read::{Content, Read, Window, WindowSpec};
 pub use root::{Options, Workspace};
-pub use snapshot::{Change, Restored, Retention, Snapshot, SnapshotError, Snapshots};
+pub use snapshot::{
+    Caller, Change, Noted, Recording, Restored, Retention, Snapshot, SnapshotError, Snapshots, UndoOptions,
+    Undone,
+};
 pub use text::{Encoding, LineEnding, TextInfo};
 pub use version::Version;
 pub use write::{Durability, Expected, UpdateError, Written};

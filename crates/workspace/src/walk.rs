@@ -252,6 +252,16 @@ pub(crate) fn leaves_out(workspace: &Workspace, base: &Path, below: &Path) -> bo
     })
 }
 
+/// Whether a file belongs to no snapshot: it is ignored, or lies in a repository of its own.
+pub(crate) fn leaves_out_file(workspace: &Workspace, path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let nested =
+        |folder: &Path| !folder.as_os_str().is_empty() && workspace.lstat(&folder.join(".git")).is_ok();
+    folder.ancestors().any(nested)
+        || leaves_out(workspace, Path::new(""), folder)
+        || rules::ignored(&rules_above(workspace, path), path, false)
+}
+
 /// The rules in force in the folder that holds `start`.
 pub(crate) fn rules_above(workspace: &Workspace, start: &Path) -> Rules {
     let mut rules = rules::above_root(workspace.root());

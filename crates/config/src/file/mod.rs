@@ -7,7 +7,7 @@ mod schema;
 pub use node::{Place, Places};
 
 use crate::{
-    Limits,
+    Limits, Undo,
     hook::{HookKind, HookSpec, Phase},
     units,
 };
@@ -53,6 +53,10 @@ pub struct RuntimeConfig {
     pub patterns: BTreeMap<String, String>,
     /// The defaults, with what the file says.
     pub limits: Limits,
+    /// The same for what is kept for undo.
+    pub undo: Undo,
+    /// The tool `secret` is left out.
+    pub hide_secrets: bool,
     places: Places,
 }
 
@@ -145,6 +149,8 @@ impl RuntimeConfig {
         let places = &self.places;
         self.hooks.sort_by_key(|hook| places.of(&format!("spec.hooks.{}", hook.name)));
         self.limits = self.limits(&spec.limits)?;
+        self.undo = self.undo(&spec.undo)?;
+        self.hide_secrets = spec.secrets.reveal == Some(false);
         Ok(())
     }
 
@@ -226,6 +232,24 @@ impl RuntimeConfig {
         })
     }
 
+    fn undo(&self, block: &schema::UndoBlock) -> Result<Undo, FileError> {
+        let default = Undo::default();
+        let age = |text: &String| units::duration(text).map_err(|why| self.wrong("spec.undo.max_age", why));
+        Ok(Undo {
+            enabled: block.enabled.unwrap_or(default.enabled),
+            keep: match block.keep {
+                None => default.keep,
+                Some(0) => {
+                    return Err(
+                        self.wrong("spec.undo.keep", "must be above 0; `enabled: false` turns it off")
+                    );
+                }
+                Some(number) => usize::try_from(number).unwrap_or(usize::MAX),
+            },
+            age: block.max_age.as_ref().map_or(Ok(default.age), age)?,
+        })
+    }
+
     /// Every sandbox that is named is declared; `direct` needs no declaration.
     fn check_names(&self) -> Result<(), FileError> {
         let named = self.default_sandbox.iter().map(|name| ("spec.tools.default_sandbox".to_owned(), name));
@@ -262,6 +286,8 @@ fn not_a_table(file: &Value) -> Option<String> {
         ("tools", false),
         ("scrub", false),
         ("limits", false),
+        ("undo", false),
+        ("secrets", false),
         ("sandboxes", true),
         ("languages", true),
         ("hooks", true),

@@ -49,6 +49,10 @@ pub(super) struct Spec {
     pub(super) scrub: ScrubBlock,
     /// Bounds; a flag wins over each.
     pub(super) limits: LimitsBlock,
+    /// What is kept so that a call can be undone.
+    pub(super) undo: UndoBlock,
+    /// What may be done with secrets.
+    pub(super) secrets: SecretsBlock,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -138,6 +142,25 @@ pub(super) struct LimitsBlock {
     pub(super) grace: Option<String>,
     /// Memory that the index of one workspace may take, such as 256MiB.
     pub(super) index_budget: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct UndoBlock {
+    /// Whether what calls change is kept at all; true when absent.
+    pub(super) enabled: Option<bool>,
+    /// How many changes are kept; 100 when absent.
+    #[serde(deserialize_with = "optional_number")]
+    pub(super) keep: Option<u64>,
+    /// How long one is kept, such as 7d.
+    pub(super) max_age: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SecretsBlock {
+    /// Whether the tool `secret` shows values; false leaves only their use in commands. True when absent.
+    pub(super) reveal: Option<bool>,
 }
 
 fn ten_seconds() -> u64 {

@@ -69,7 +69,7 @@ fn a_misspelt_key_is_shown_where_it_stands() {
     assert_eq!(
         wrong("  sandboxs: {}\n"),
         "runtime.yaml:4:3: spec: unknown key \"sandboxs\"; did you mean \"sandboxes\"? \
-         (known: sandboxes, tools, languages, hooks, scrub, limits)"
+         (known: sandboxes, tools, languages, hooks, scrub, limits, undo, secrets)"
     );
     let hook = "  hooks:\n    a: { hook: tool, phases: [before_execution], comand: x }\n";
     let told = wrong(hook);
@@ -137,4 +137,16 @@ fn the_schema_names_every_key() {
     {
         assert!(schema.contains(key), "{key}");
     }
+}
+
+#[test]
+fn undo_and_secrets_have_switches() {
+    let parse =
+        |spec: &str| parse(&format!("apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n{spec}"));
+    let config = parse("  undo: { keep: 7, max_age: 2h }\n  secrets: { reveal: false }\n").unwrap();
+    assert_eq!((config.undo.keep, config.undo.age), (7, Duration::from_secs(7200)));
+    assert!(config.undo.enabled && config.hide_secrets);
+    assert!(!parse("  undo: { enabled: false }\n").unwrap().undo.enabled);
+    assert!(wrong("  undo: { keep: 0 }\n").contains("spec.undo.keep: must be above 0"));
+    assert!(wrong("  undo: { max_age: soon }\n").contains("spec.undo.max_age"));
 }

@@ -1,6 +1,6 @@
 //! What the SDK calls when a client asks for something.
 
-use super::{convert, instructions};
+use super::{convert, instructions, news};
 use crate::{
     http::{Peer, auth::Principal},
     sessions::{Directory, InUse, Key, Opened},
@@ -27,6 +27,9 @@ use std::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tools::{Access, Class, Host, Progress, ProgressUpdate, Session, Toolset};
+
+/// The tool whose events are told when they happen.
+const NEWSWORTHY: &str = "watch_process";
 
 /// Progress beyond this many unsent updates is dropped: it is news, not an account.
 const PROGRESS_BACKLOG: usize = 16;
@@ -103,7 +106,9 @@ pub(crate) struct Handler {
 impl Handler {
     /// A handler whose requests find their sessions in `directory`.
     pub(crate) fn new(host: &Arc<Host>, directory: Option<Arc<Directory>>) -> Self {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        #[expect(deprecated, reason = "see `news`")]
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_logging().build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("codegen-sandbox", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions::fitted(host));
@@ -157,7 +162,11 @@ impl Handler {
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let (session, _in_use) = self.session(context)?;
+        let (session, in_use) = self.session(context)?;
+        // A client without a session on the wire has nowhere to hear of anything later.
+        if in_use.is_none() && request.name == NEWSWORTHY {
+            news::pass_on(&session, &context.peer);
+        }
         let disconnect = parts(&context.extensions).and_then(|parts| parts.extensions.get::<Disconnect>());
         let cancel = either(&context.ct, disconnect.map(|disconnect| &disconnect.0));
         let arguments = request.arguments.unwrap_or_default();
@@ -229,6 +238,20 @@ impl ServerHandler for Handler {
         let name = request.name.clone();
         // Boxed: the SDK keeps room for the largest of all requests in every session that is open.
         Box::pin(guarded(&name, self.call(request, &context))).await.map(Into::into)
+    }
+
+    #[expect(deprecated, reason = "see `news`")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (session, in_use) = self.session(&context)?;
+        if in_use.is_some() {
+            return undeclared::<rmcp::model::SetLevelRequestMethod, _>();
+        }
+        news::set_level(&session, request.level);
+        Ok(())
     }
 
     // The SDK answers these with empty lists although nothing was declared.

@@ -5,6 +5,7 @@ mod convert;
 mod handler;
 mod instructions;
 mod legacy;
+mod news;
 mod routes;
 mod stdio;
 

@@ -11,6 +11,7 @@ mod conformance;
 mod doctor;
 mod elsewhere;
 mod limits;
+mod news;
 mod remote;
 mod sessions;
 mod start;

@@ -2,7 +2,7 @@
 
 use super::rewrite;
 use crate::{
-    Call, Class, Facts, Group, Spec, Tool, ToolError,
+    Call, Class, Facts, Group, Spec, Tool, ToolError, Touches,
     verify::{Touched, Wanted, feedback, look_before},
 };
 use schemars::JsonSchema;
@@ -48,6 +48,7 @@ impl Tool for Edit {
         open_world: false,
         long: false,
     };
+    const TOUCHES: Touches = Touches::Noted;
     type Args = Args;
     type Output = Facts<Done>;
 
@@ -65,13 +66,17 @@ impl Tool for Edit {
 fn edit(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let path = call.workspace.resolve(&args.file_path)?;
     let mut lines = Vec::new();
+    let mut note = None;
     let written = rewrite(call, &path, |old| {
         let all = args.replace_all == Some(true);
         let edited =
             replace(old, &args.old_string, &args.new_string, all).map_err(|error| refused(&path, error))?;
         lines = edited.lines;
+        note = call.note("Edit", &path, Some(old));
         Ok(edited.bytes)
-    })?;
+    });
+    call.noted(note, written.as_ref().ok().map(|written| written.new.clone()));
+    let written = written?;
     let text = format!("replaced {} occurrence(s) in {path}", lines.len());
     let facts = Done { path: path.to_string(), lines };
     Ok((Facts { text, facts }, Touched { path, before: written.old, after: written.new }))

@@ -2,7 +2,7 @@
 
 use super::stale;
 use crate::{
-    Call, Class, Facts, Group, Spec, Tool, ToolError,
+    Call, Class, Facts, Group, Spec, Tool, ToolError, Touches,
     verify::{Touched, Wanted, feedback, look_before},
 };
 use schemars::JsonSchema;
@@ -42,6 +42,7 @@ impl Tool for Write {
         open_world: false,
         long: false,
     };
+    const TOUCHES: Touches = Touches::Noted;
     type Args = Args;
     type Output = Facts<Done>;
 
@@ -85,10 +86,14 @@ fn put(
     expected: Expected,
     content: &str,
 ) -> Result<Written, UpdateError<Infallible>> {
-    call.workspace.update(path, expected, |old| {
+    let mut note = None;
+    let written = call.workspace.update(path, expected, |old| {
+        note = call.note("Write", path, old);
         Ok(match old {
             Some(old) if !old.is_empty() => TextInfo::of(old).dress(content),
             _ => content.as_bytes().to_vec(),
         })
-    })
+    });
+    call.noted(note, written.as_ref().ok().map(|written| Arc::clone(&written.new)));
+    written
 }

@@ -6,7 +6,7 @@ use super::{
     stream::Stream,
     watch::Watch,
 };
-use crate::Call;
+use crate::{Call, record::Record};
 use sandbox::{Outcome, Process};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -54,11 +54,12 @@ impl Background {
             kill: call.session.cancel.child_token(),
             gone: CancellationToken::new(),
         });
-        host.background.spawn(Arc::clone(&shell).run(process));
+        host.background.spawn(Arc::clone(&shell).run(process, call.record.clone()));
         shell
     }
 
-    async fn run(self: Arc<Self>, process: Process) {
+    /// What it changes until it ends is its call's doing: that is what `_record` is for.
+    async fn run(self: Arc<Self>, process: Process, _record: Option<Arc<Record>>) {
         // However this ends, nobody waits for it in vain.
         let _gone = self.gone.clone().drop_guard();
         let mut streams = Streams(&self);

@@ -1,7 +1,7 @@
 //! `BashOutput`: what a shell printed.
 
 use super::{About, Entry, background::Background, capture::SHOWN, clean, stream::Stream};
-use crate::{Call, Class, Group, Spec, Tool, ToolError, bound::left_out};
+use crate::{Call, Class, Group, Spec, Tool, ToolError, Touches, bound::left_out};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -56,6 +56,7 @@ impl Tool for BashOutput {
         open_world: false,
         long: false,
     };
+    const TOUCHES: Touches = Touches::Nothing;
     type Args = Args;
     type Output = String;
 

@@ -1,7 +1,7 @@
 //! `KillShell`: ends a background shell.
 
 use super::Entry;
-use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,7 @@ impl Tool for KillShell {
         open_world: false,
         long: false,
     };
+    const TOUCHES: Touches = Touches::Nothing;
     type Args = Args;
     type Output = Facts<Killed>;
 

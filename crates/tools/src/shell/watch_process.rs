@@ -7,7 +7,7 @@ use super::{
     check, start,
     watch::{Event, MAX_EVENTS, Patterns, Watch},
 };
-use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches};
 use sandbox::Stdio;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,6 +115,7 @@ impl Tool for WatchProcessEvents {
         open_world: false,
         long: false,
     };
+    const TOUCHES: Touches = Touches::Nothing;
     type Args = EventArgs;
     type Output = Facts<Events>;
 

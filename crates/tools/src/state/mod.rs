@@ -3,9 +3,11 @@
 mod render;
 mod secrets;
 mod snapshots;
+mod undo;
 
-pub(crate) use render::RenderDot;
+pub(crate) use render::{RenderDot, RenderMermaid};
 pub(crate) use secrets::{SecretValue, SecretsAvailable};
 pub(crate) use snapshots::{
-    SnapshotCreate, SnapshotDelete, SnapshotDiff, SnapshotList, SnapshotRestore, Stores,
+    Archive, SnapshotCreate, SnapshotDelete, SnapshotDiff, SnapshotList, SnapshotRestore, Stores,
 };
+pub(crate) use undo::Undo;

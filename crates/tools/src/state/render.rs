@@ -1,4 +1,4 @@
-//! `render_dot`: a graph as a picture in the workspace.
+//! `render_dot` and `render_mermaid`: a diagram as a picture in the workspace.
 
 use crate::{Call, Class, Content, Group, Reply, Spec, Tool, ToolError};
 use regex::Regex;
@@ -22,11 +22,13 @@ static FILE_REFERENCE: LazyLock<Option<Regex>> =
 /// Draws a graph.
 pub(crate) struct RenderDot;
 
-/// What `render_dot` takes.
+/// Draws a diagram.
+pub(crate) struct RenderMermaid;
+
+/// What both take.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// DOT
     source: String,
     /// .svg, .png or .pdf
     output_path: String,
@@ -47,14 +49,14 @@ enum Format {
 }
 
 impl Format {
-    fn of(path: &str) -> Result<Self, ToolError> {
+    fn of(tool: &str, path: &str) -> Result<Self, ToolError> {
         let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("svg") => Ok(Self::Svg),
             Some("png") => Ok(Self::Png),
             Some("pdf") => Ok(Self::Pdf),
             _ => Err(ToolError::caller(format!(
-                "render_dot: `output_path` must end in .svg, .png or .pdf, got \"{path}\""
+                "{tool}: `output_path` must end in .svg, .png or .pdf, got \"{path}\""
             ))),
         }
     }
@@ -92,106 +94,159 @@ impl Tool for RenderDot {
     type Output = Reply;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Reply, ToolError> {
-        let timeout = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
-        if !(1..=MAX_TIMEOUT).contains(&timeout) {
-            return Err(ToolError::caller(format!(
-                "render_dot: `timeout` must be 1 to {MAX_TIMEOUT} seconds, got {timeout}"
-            )));
+        if let Some(found) = FILE_REFERENCE.as_ref().and_then(|pattern| pattern.find(&args.source)) {
+            return Err(ToolError::with_hint(
+                format!("render_dot: `{}` refers to a file, which is not opened", found.as_str()),
+                "draw it without pictures and files of its own",
+            ));
         }
-        let format = Format::of(&args.output_path)?;
-        check_source(&args.source)?;
-        // Where it goes is looked at before anything is drawn.
-        let path = call.workspace.resolve(&args.output_path)?;
-        let response = dot(call, args.source, format, Duration::from_secs(timeout)).await;
-        let warnings = judge(&response, timeout)?;
-        let picture = response.stdout;
-        let shown = args.show == Some(true);
-        let data = if shown { picture.clone() } else { Vec::new() };
-        let target = path.clone();
-        let bytes = call
-            .blocking(move |call| {
-                let new = |_: Option<&[u8]>| Ok::<_, Infallible>(picture);
-                match call.workspace.update(&target, Expected::Anything, new) {
-                    Ok(written) => Ok(written.new.len()),
-                    Err(UpdateError::File(error)) => Err(error.into()),
-                    Err(_) => Err(ToolError::caller(format!(
-                        "{target} changed while it was being written; call again"
-                    ))),
-                }
-            })
-            .await?;
-        let mut reply = Reply::text(format!("wrote {bytes} bytes to {path}{warnings}"));
-        match format.picture() {
-            Some(mime) if shown => reply.content.push(Content::Image { data, mime }),
-            None if shown => {
-                reply.content.push(Content::Text("a .pdf cannot be shown; write a .png".to_owned()))
-            }
-            _ => {}
-        }
-        Ok(reply)
+        render(call, Self::SPEC.name, args, dot).await
     }
 }
 
-fn check_source(source: &str) -> Result<(), ToolError> {
+impl Tool for RenderMermaid {
+    const SPEC: Spec = Spec {
+        name: "render_mermaid",
+        description: "Draw a Mermaid diagram into a file of the workspace.",
+        ..RenderDot::SPEC
+    };
+    type Args = Args;
+    type Output = Reply;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<Reply, ToolError> {
+        render(call, Self::SPEC.name, args, mermaid).await
+    }
+}
+
+/// Checks what was asked for, has it drawn, and writes the picture.
+async fn render(
+    call: &Call,
+    tool: &'static str,
+    args: Args,
+    draw: impl FnOnce(Format) -> Request,
+) -> Result<Reply, ToolError> {
+    let timeout = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
+    if !(1..=MAX_TIMEOUT).contains(&timeout) {
+        return Err(ToolError::caller(format!(
+            "{tool}: `timeout` must be 1 to {MAX_TIMEOUT} seconds, got {timeout}"
+        )));
+    }
+    let format = Format::of(tool, &args.output_path)?;
+    check_source(tool, &args.source)?;
+    // Where it goes is looked at before anything is drawn.
+    let path = call.workspace.resolve(&args.output_path)?;
+    let request = Request {
+        stdin: args.source.into_bytes(),
+        timeout: Duration::from_secs(timeout),
+        cwd: Some(call.workspace.root().to_owned()),
+        cancel: call.cancel.clone(),
+        capture_limit: Some(MAX_OUTPUT),
+        ..draw(format)
+    };
+    let response = call.sandbox().spawn(request).await;
+    let warnings = judge(tool, &response, timeout)?;
+    let picture = response.stdout;
+    let shown = args.show == Some(true);
+    let data = if shown { picture.clone() } else { Vec::new() };
+    let target = path.clone();
+    let bytes = call
+        .blocking(move |call| {
+            let new = |_: Option<&[u8]>| Ok::<_, Infallible>(picture);
+            match call.workspace.update(&target, Expected::Anything, new) {
+                Ok(written) => Ok(written.new.len()),
+                Err(UpdateError::File(error)) => Err(error.into()),
+                Err(_) => {
+                    Err(ToolError::caller(format!("{target} changed while it was being written; call again")))
+                }
+            }
+        })
+        .await?;
+    let mut reply = Reply::text(format!("wrote {bytes} bytes to {path}{warnings}"));
+    match format.picture() {
+        Some(mime) if shown => reply.content.push(Content::Image { data, mime }),
+        None if shown => reply.content.push(Content::Text("a .pdf cannot be shown; write a .png".to_owned())),
+        _ => {}
+    }
+    Ok(reply)
+}
+
+fn check_source(tool: &str, source: &str) -> Result<(), ToolError> {
     if source.trim().is_empty() {
-        return Err(ToolError::caller("render_dot: `source` is empty"));
+        return Err(ToolError::caller(format!("{tool}: `source` is empty")));
     }
     if source.len() > MAX_SOURCE {
         return Err(ToolError::caller(format!(
-            "render_dot: `source` has {} bytes; at most {MAX_SOURCE}",
+            "{tool}: `source` has {} bytes; at most {MAX_SOURCE}",
             source.len()
         )));
-    }
-    if let Some(found) = FILE_REFERENCE.as_ref().and_then(|pattern| pattern.find(source)) {
-        return Err(ToolError::with_hint(
-            format!("render_dot: `{}` refers to a file, which is not opened", found.as_str()),
-            "draw it without pictures and files of its own",
-        ));
     }
     Ok(())
 }
 
-async fn dot(call: &Call, source: String, format: Format, timeout: Duration) -> Response {
-    let request = Request {
-        stdin: source.into_bytes(),
+fn dot(format: Format) -> Request {
+    Request {
         // As for a web service: no file named in a graph is opened.
         env: vec![
             EnvEntry::Set("SERVER_NAME".to_owned(), "codegen-sandbox".to_owned()),
             EnvEntry::Set("GV_FILE_PATH".to_owned(), String::new()),
         ],
-        timeout,
-        cwd: Some(call.place().paths.inward(call.workspace.root())),
-        cancel: call.cancel.clone(),
-        capture_limit: Some(MAX_OUTPUT),
         ..Request::new("dot").args([format!("-T{}", format.name())])
-    };
-    call.sandbox().spawn(request).await
+    }
+}
+
+/// Finds Mermaid's command line (the project's own first) and a browser for it, gives the browser neither network
+/// nor devtools' port, and draws from stdin to stdout. Exit 127: there is no such program.
+const MERMAID: &str = r#"
+mmdc=node_modules/.bin/mmdc
+[ -x "$mmdc" ] || mmdc=$(command -v mmdc) || exit 127
+config=$(mktemp) || exit 1
+trap 'rm -f "$config"' EXIT
+browser=
+for name in "${PUPPETEER_EXECUTABLE_PATH:-}" chromium chromium-browser google-chrome-stable google-chrome; do
+  [ -n "$name" ] && browser=$(command -v "$name") && break
+done
+printf '{%s"pipe":true,"args":["--no-sandbox","--disable-gpu","--disable-dev-shm-usage","--disable-background-networking","--host-resolver-rules=MAP * ~NOTFOUND"]}'   "${browser:+"executablePath":"$browser",}" > "$config"
+alone=
+unshare -rn true 2>/dev/null && alone='unshare -rn'
+$alone "$mmdc" --quiet --puppeteerConfigFile "$config" --input - --output - --outputFormat "$1"
+"#;
+
+fn mermaid(format: Format) -> Request {
+    Request::new("bash").args(["-c", MERMAID, "render_mermaid", format.name()])
 }
 
 /// Warnings of a drawing that was made, or why there is none.
-fn judge(response: &Response, timeout: u64) -> Result<String, ToolError> {
+fn judge(tool: &str, response: &Response, timeout: u64) -> Result<String, ToolError> {
     let complaint = String::from_utf8_lossy(&response.stderr);
+    // Where in the program it failed helps nobody.
+    let complaint: Vec<&str> =
+        complaint.lines().filter(|line| !line.trim_start().starts_with("at ")).collect();
+    let complaint = complaint.join("\n");
     let complaint = complaint.trim();
     let complaint = &complaint[..complaint.floor_char_boundary(MAX_COMPLAINT)];
     match &response.outcome {
         Outcome::Exited(0) if response.omitted > 0 => Err(ToolError::with_hint(
-            format!("render_dot: the picture is larger than {} MiB; nothing was written", MAX_OUTPUT >> 20),
+            format!("{tool}: the picture is larger than {} MiB; nothing was written", MAX_OUTPUT >> 20),
             "draw less of it",
         )),
         Outcome::Exited(0) if response.stdout.is_empty() => {
-            Err(ToolError::caller(format!("render_dot: nothing was drawn\n{complaint}")))
+            Err(ToolError::caller(format!("{tool}: nothing was drawn\n{complaint}")))
         }
         Outcome::Exited(0) if complaint.is_empty() => Ok(String::new()),
         Outcome::Exited(0) => Ok(format!("\n{complaint}")),
+        Outcome::Exited(127) if tool == RenderMermaid::SPEC.name => Err(ToolError::with_hint(
+            "render_mermaid needs the program `mmdc`, which is neither in node_modules/.bin nor on the PATH",
+            "npm install @mermaid-js/mermaid-cli, and a Chromium for it (Debian: apt install chromium)",
+        )),
         Outcome::NotFound { .. } => Err(ToolError::with_hint(
             "render_dot needs the program `dot` of Graphviz, which is not installed",
             "the package is called graphviz",
         )),
         Outcome::TimedOut => Err(ToolError::with_hint(
-            format!("render_dot: timed out after {timeout}s; nothing was written"),
+            format!("{tool}: timed out after {timeout}s; nothing was written"),
             "draw less of it or raise `timeout`",
         )),
         Outcome::Cancelled => Err(ToolError::Cancelled),
-        outcome => Err(ToolError::caller(format!("render_dot: {outcome}\n{complaint}"))),
+        outcome => Err(ToolError::caller(format!("{tool}: {outcome}\n{complaint}"))),
     }
 }

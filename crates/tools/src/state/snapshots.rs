@@ -1,15 +1,17 @@
 //! `snapshot_create`, `snapshot_list`, `snapshot_diff`, `snapshot_restore` and `snapshot_delete`.
 
-use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, bound::head_and_tail};
+use crate::{
+    Call, Class, Facts, Group, Spec, Tool, ToolError, Touches, bound::head_and_tail, record::caller,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
-use workspace::{Change, Retention, SnapshotError, Snapshots, Workspace, quoted};
+use workspace::{Change, Retention, SnapshotError, Snapshots, WindowSpec, Workspace, quoted};
 
 /// Lines of one file's difference that are shown.
 const DIFF_LINES: usize = 500;
@@ -21,22 +23,46 @@ const NAMED: usize = 200;
 /// The snapshots of every workspace, opened when they are first asked for.
 pub(crate) struct Stores {
     folder: PathBuf,
-    open: Mutex<BTreeMap<PathBuf, Arc<Snapshots>>>,
+    retention: Retention,
+    open: Mutex<BTreeMap<PathBuf, Arc<Archive>>>,
+}
+
+/// The snapshots of one workspace, and what keeps its history going.
+pub(crate) struct Archive {
+    pub(crate) snapshots: Snapshots,
+    /// Somebody will soon make history of what was noted.
+    pub(crate) flushing: AtomicBool,
+    /// Why a call could not be recorded.
+    pub(crate) lost: Mutex<Option<String>>,
 }
 
 impl Stores {
-    pub(crate) fn new(state_dir: &Path) -> Self {
-        Self { folder: state_dir.join("snapshots"), open: Mutex::default() }
+    pub(crate) fn new(settings: &config::Settings) -> Self {
+        let retention = Retention { count: settings.undo.keep, age: settings.undo.age };
+        Self { folder: settings.state_dir.join("snapshots"), retention, open: Mutex::default() }
     }
 
-    pub(crate) fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Snapshots>, ToolError> {
+    /// A restore that was cut short is finished before anybody sees its half.
+    pub(crate) fn finish_restores<'w>(&self, workspaces: impl Iterator<Item = &'w Arc<Workspace>>) {
+        for workspace in workspaces.filter(|workspace| Snapshots::unfinished(&self.folder_of(workspace))) {
+            if let Err(error) = self.of(workspace) {
+                tracing::error!("a restore that was cut short cannot be finished: {error}");
+            }
+        }
+    }
+
+    fn folder_of(&self, workspace: &Workspace) -> PathBuf {
+        self.folder.join(Snapshots::folder_name(workspace.root()))
+    }
+
+    pub(crate) fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Archive>, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get(workspace.root()) {
             return Ok(Arc::clone(found));
         }
-        let folder = self.folder.join(Snapshots::folder_name(workspace.root()));
-        let opened = Snapshots::open(Arc::clone(workspace), &folder, Retention::default())?;
-        let opened = Arc::new(opened);
+        let snapshots = Snapshots::open(Arc::clone(workspace), &self.folder_of(workspace), self.retention)?;
+        let opened =
+            Arc::new(Archive { snapshots, flushing: AtomicBool::new(false), lost: Mutex::default() });
         open.insert(workspace.root().to_owned(), Arc::clone(&opened));
         Ok(opened)
     }
@@ -54,13 +80,13 @@ impl From<SnapshotError> for ToolError {
 }
 
 /// Work on the snapshots of a call's workspace.
-async fn on_snapshots<T: Send + 'static>(
+pub(super) async fn on_snapshots<T: Send + 'static>(
     call: &Call,
     work: impl FnOnce(&Snapshots) -> Result<T, SnapshotError> + Send + 'static,
 ) -> Result<T, ToolError> {
     call.blocking(move |call| {
-        let snapshots = call.host().snapshots.of(&call.workspace)?;
-        Ok(work(&snapshots)?)
+        let kept = call.host().snapshots.of(&call.workspace)?;
+        Ok(work(&kept.snapshots)?)
     })
     .await
 }
@@ -112,6 +138,7 @@ impl Tool for SnapshotCreate {
         Class::Write,
         "Keep the workspace's files as they are now (not ignored ones), outside it and outside its repository.",
     );
+    const TOUCHES: Touches = Touches::Nothing;
     type Args = CreateArgs;
     type Output = Facts<Created>;
 
@@ -242,26 +269,57 @@ impl Tool for SnapshotRestore {
         "Put the workspace back to a snapshot: changed files are restored, files made since are deleted, ignored \
          ones stay.",
     );
+    const TOUCHES: Touches = Touches::Nothing;
     type Args = Name;
     type Output = Facts<Restored>;
 
     async fn run(&self, call: &Call, args: Name) -> Result<Facts<Restored>, ToolError> {
-        let restored = on_snapshots(call, move |snapshots| snapshots.restore(&args.name)).await?;
-        let files: Vec<Touched> = restored
-            .changes
-            .iter()
-            .map(|(change, path)| Touched { path: quoted(path).into_owned(), change: word(*change) })
-            .collect();
+        let who = caller(call, "snapshot_restore", &args.name);
+        let restored = on_snapshots(call, move |snapshots| snapshots.restore(&args.name, &who)).await?;
+        refresh(call, &restored.changes).await;
         let changed = restored.changes.iter().filter(|(change, _)| *change != Change::KeptIgnored).count();
         let mut text = format!("restored snapshot {} ({changed} file(s) changed):", restored.name);
-        for file in files.iter().take(NAMED) {
-            let _ = write!(text, "\n{} {}", file.change, file.path);
-        }
-        if files.len() > NAMED {
-            let _ = write!(text, "\n[{} more]", files.len() - NAMED);
-        }
+        let files = list_changes(&restored.changes, &mut text);
         Ok(Facts { text, facts: Restored { name: restored.name, files } })
     }
+}
+
+/// Names what happened to each file, as far as there is room.
+pub(super) fn list_changes(changes: &[(Change, PathBuf)], text: &mut String) -> Vec<Touched> {
+    let touched = |(change, path): &(Change, PathBuf)| Touched {
+        path: quoted(path).into_owned(),
+        change: word(*change),
+    };
+    let files: Vec<Touched> = changes.iter().map(touched).collect();
+    for file in files.iter().take(NAMED) {
+        let _ = write!(text, "\n{} {}", file.change, file.path);
+    }
+    if files.len() > NAMED {
+        let _ = write!(text, "\n[{} more]", files.len() - NAMED);
+    }
+    files
+}
+
+/// What the session has read is now what was put back: it may go on from there.
+pub(super) async fn refresh(call: &Call, changes: &[(Change, PathBuf)]) {
+    let changes = changes.to_vec();
+    let refreshed = call.blocking(move |call| {
+        for (change, path) in changes.into_iter().filter(|(change, _)| *change != Change::KeptIgnored) {
+            let Ok(path) = call.workspace.resolve_entry(&path) else { continue };
+            let ledgers = &call.session.ledgers;
+            if ledgers.with(&call.workspace, |ledger| ledger.version(&path)).is_none() {
+                continue;
+            }
+            let read = call.workspace.read(&path, &WindowSpec { limit: 1, ..WindowSpec::default() });
+            ledgers.with(&call.workspace, |ledger| match read {
+                Ok(read) if change != Change::Deleted => ledger.record(&path, read.version, read.bytes),
+                _ => ledger.forget(&path),
+            });
+        }
+        Ok(())
+    });
+    // A file that cannot be read is a file that has to be read again: nothing is lost.
+    let _ = refreshed.await;
 }
 
 fn word(change: Change) -> &'static str {
@@ -279,6 +337,7 @@ pub(crate) struct SnapshotDelete;
 impl Tool for SnapshotDelete {
     const SPEC: Spec =
         spec("snapshot_delete", Class::Write, "Forget a snapshot; the files stay as they are.");
+    const TOUCHES: Touches = Touches::Nothing;
     type Args = Name;
     type Output = String;
 

@@ -51,7 +51,8 @@ impl Since {
     pub(super) async fn ask(call: &Call, since: &str) -> Result<Self, ToolError> {
         let name = since.to_owned();
         let by_snapshot = call.blocking(move |call| {
-            let snapshots = call.host().snapshots.of(&call.workspace)?;
+            let archive = call.host().snapshots.of(&call.workspace)?;
+            let snapshots = &archive.snapshots;
             let known: Vec<String> = snapshots.list()?.into_iter().map(|snapshot| snapshot.name).collect();
             match known.contains(&name) {
                 true => Ok(Ok(snapshots.changed_since(&name)?)),

@@ -17,5 +17,6 @@ mod secrets;
 mod shell;
 mod snapshots;
 mod support;
+mod undo;
 mod verify;
 mod watch;

@@ -1,4 +1,4 @@
-//! render_dot with the real Graphviz.
+//! render_dot with the real Graphviz, render_mermaid with the real Mermaid and a browser.
 
 use crate::support::{Bench, Setup};
 use serde_json::json;
@@ -107,4 +107,67 @@ async fn a_missing_program_is_named() {
         bench.client().err("render_dot", json!({"source": GRAPH, "output_path": "g.svg"})).await,
         "render_dot needs the program `dot` of Graphviz, which is not installed\nthe package is called graphviz"
     );
+}
+
+/// A workspace whose project has Mermaid among its packages.
+fn with_mermaid() -> Bench {
+    let bench = Bench::new();
+    testkit::tools::path("chromium");
+    let modules = testkit::tools::path("mmdc").parent().unwrap().parent().unwrap().join("node_modules");
+    std::os::unix::fs::symlink(modules, bench.root().join("node_modules")).unwrap();
+    bench
+}
+
+#[tokio::test]
+async fn a_diagram_becomes_a_picture_and_a_mistake_is_explained() {
+    let bench = with_mermaid();
+    let client = bench.client();
+    let source = "graph TD\n  A[Start] --> B{ok?}\n";
+    let args = json!({"source": source, "output_path": "d.svg", "show": true});
+    let reply = client.call("render_mermaid", args).await;
+    assert!(!reply.is_error, "{}", reply.all_text());
+    let written = fs::read(bench.root().join("d.svg")).unwrap();
+    let text = String::from_utf8_lossy(&written);
+    assert!(text.starts_with("<svg") && text.contains("Start"), "{text}");
+    assert!(reply.content[1] == Content::Image { data: written.clone(), mime: "image/svg+xml" });
+    let wrong = json!({"source": "graph TD\n  A[Start --> \n", "output_path": "w.png"});
+    let text = client.err("render_mermaid", wrong).await;
+    assert!(text.contains("Parse error on line 3") && !text.contains("    at "), "{text}");
+    assert!(!bench.root().join("w.png").exists());
+}
+
+#[tokio::test]
+async fn a_hostile_diagram_reaches_nothing_and_is_ended() {
+    let bench = with_mermaid();
+    let client = bench.client();
+    // A server of ours that nobody may reach, and a file that nobody may read.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    bench.write("private.txt", "the-private-text");
+    let source = format!(
+        "%%{{init: {{\"securityLevel\": \"loose\", \"flowchart\": {{\"htmlLabels\": true}}}}}}%%\ngraph TD\n  \
+         A[\"<img src='http://{address}/a.png'><iframe src='file://{}/private.txt'></iframe>\"] --> \
+         B@{{ img: \"http://{address}/b.png\", label: \"x\" }}\n",
+        bench.root().display()
+    );
+    let reply = client.call("render_mermaid", json!({"source": source, "output_path": "h.svg"})).await;
+    assert!(listener.accept().is_err(), "somebody came: {}", reply.all_text());
+    let drawn = fs::read_to_string(bench.root().join("h.svg")).unwrap_or_default();
+    assert!(!drawn.contains("the-private-text"), "{drawn}");
+    let nodes: String = (0..30_000).map(|n| format!("  n{n} --> n{}\n", n * 7 % 30_000)).collect();
+    let huge = json!({"source": format!("graph TD\n{nodes}"), "output_path": "x.svg", "timeout": 3});
+    let text = client.err("render_mermaid", huge).await;
+    assert!(text.contains("nothing was written") || text.contains("Maximum text size"), "{text}");
+    assert!(!bench.root().join("x.svg").exists());
+}
+
+#[tokio::test]
+async fn a_missing_mermaid_is_named() {
+    let mut setup = Setup::default();
+    setup.settings.environment = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+    let bench = setup.bench();
+    let args = json!({"source": "graph TD", "output_path": "d.svg"});
+    let text = bench.client().err("render_mermaid", args).await;
+    assert!(text.contains("`mmdc`") && text.contains("npm install @mermaid-js/mermaid-cli"), "{text}");
 }

@@ -153,6 +153,18 @@ impl Workspace {
         Some(Changes { cursor: state.log.cursor(), paths })
     }
 
+    /// The same while changes are known by events; `None` in every other mode, and while the index is being built.
+    pub(crate) fn events_since(&self, cursor: u64) -> Option<Changes> {
+        let events = self.live.get()?.lock().as_ref().is_some_and(|state| state.mode == Mode::Events);
+        if events { self.changes_since(cursor) } else { None }
+    }
+
+    /// Whether a file is known to be part of the workspace. `false` says nothing.
+    pub(crate) fn live_knows(&self, path: &Path) -> bool {
+        let Some(live) = self.live.get() else { return false };
+        live.lock().as_ref().is_some_and(|state| state.files.contains(&Rel::new(path)))
+    }
+
     /// Looks once for changes that sent no event, as the background does.
     pub fn sweep(&self) {
         let Some(live) = self.live.get() else { return };

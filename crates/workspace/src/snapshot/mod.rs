@@ -5,25 +5,43 @@
 //! snapshot first and writes down what it is about to do, so that a crash in the middle loses nothing:
 //! the next start finishes it.
 
+mod history;
+mod look;
 mod object;
 mod pack;
+mod pending;
 mod restore;
+mod step;
 mod store;
 mod sweep;
 mod tree;
+mod undo;
+
+pub use history::{Noted, Recording};
+pub use pending::Caller;
+pub use restore::Change;
+pub use undo::{UndoOptions, Undone};
 
 use crate::{Workspace, unified_diff};
+use history::{Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
-use restore::Intent;
+use pending::{Left, Pending};
+use restore::{Intent, Plan};
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use store::{Space, Store};
-use tree::{Difference, Folder};
+use step::{Step, automatic_number};
+use store::Store;
+use sweep::Surroundings;
+use tree::{Difference, Differences, Folder, Known};
+
+/// Up to this many files every stamp is compared before a snapshot; beyond, the journal is believed.
+const FEW_FILES: usize = 10_000;
 
 /// How many automatic snapshots are kept, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +64,8 @@ impl Default for Retention {
 pub enum SnapshotError {
     /// The name cannot be used.
     #[error(
-        "\"{0}\" cannot name a snapshot: use letters, digits, `_`, `.` and `-`, not starting with `.` or `-`"
+        "\"{0}\" cannot name a snapshot: use letters, digits, `_`, `.` and `-`, not starting with `.` or `-`; \
+         auto-<number> names automatic ones"
     )]
     Name(String),
     /// The name is taken.
@@ -60,9 +79,22 @@ pub enum SnapshotError {
         /// What there is, newest first.
         known: Vec<String>,
     },
-    /// Nothing to go back to.
-    #[error("nothing to undo: no earlier state of the workspace differs from what is there now")]
-    NothingToUndo,
+    /// No call to take back.
+    #[error("nothing to undo: no call of this session changed a file that is not ignored{}", others.as_ref().map(|others| format!("; a file was {others}")).unwrap_or_default())]
+    NothingToUndo {
+        /// What another session's last change was, when there is one.
+        others: Option<String>,
+    },
+    /// Taking the call back would take away somebody else's work.
+    #[error("{}", conflict(tool, files, *shared))]
+    Conflict {
+        /// The call's tool.
+        tool: String,
+        /// Files that are not as the call left them, and why.
+        files: Vec<(PathBuf, String)>,
+        /// Another session's call ran at the same time.
+        shared: bool,
+    },
     /// The disk or the store failed.
     #[error("{action}: {source}")]
     Io {
@@ -92,19 +124,6 @@ pub struct Snapshot {
     pub description: String,
 }
 
-/// What happened to one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// It was not there.
-    Created,
-    /// It was other.
-    Changed,
-    /// It is gone.
-    Deleted,
-    /// It stands in the snapshot, but an ignored file is in its place, which was left alone.
-    KeptIgnored,
-}
-
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
@@ -112,6 +131,8 @@ pub struct Restored {
     pub name: String,
     /// What its maker said about it.
     pub description: String,
+    /// The automatic snapshot that holds everything as it was before.
+    pub before: String,
     /// Each file that was touched or deliberately not touched, by path.
     pub changes: Vec<(Change, PathBuf)>,
 }
@@ -122,17 +143,30 @@ pub struct Snapshots {
     store: Store,
     folder: PathBuf,
     retention: Retention,
+    pending: Pending,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The files as last seen; ids of what has not changed are taken from here.
+    /// The files as last seen; ids of what has not changed are taken from here. The last step's tree is this.
     seen: Folder,
-    /// The number of the next automatic snapshot.
-    next: u64,
-    /// Where repeated undos stand: the automatic snapshot restored last.
-    undone: Option<u64>,
+    /// Whether anything was looked at yet.
+    known: bool,
+    around: Surroundings,
+    /// Where the journal stood at the last look.
+    cursor: u64,
+    /// Files to look at again whatever the journal says.
+    recheck: BTreeSet<Vec<u8>>,
+    /// Files that are too large for automatic snapshots, and what is known of them.
+    large: BTreeMap<Vec<u8>, Option<Known>>,
+    /// The history, oldest first.
+    steps: Vec<Step>,
+    steps_stamp: Option<(u64, SystemTime)>,
+    /// Calls that run now, in the order in which they began.
+    open: Vec<Open>,
+    /// What processes that are gone did not finish.
+    left: Left,
 }
 
 impl Snapshots {
@@ -146,20 +180,36 @@ impl Snapshots {
         retention: Retention,
     ) -> Result<Self, SnapshotError> {
         let store = Store::open(folder)?;
-        let newest = automatic_numbers(&store)?.last().copied();
-        let state = State { next: newest.map_or(1, |number| number + 1), ..State::default() };
-        let snapshots =
-            Self { workspace, store, folder: folder.to_owned(), retention, state: Mutex::new(state) };
+        let left = {
+            let _alone = store.exclusive()?;
+            Pending::left_behind(folder)?
+        };
+        let pending = Pending::new(folder);
+        let state = Mutex::new(State { left, ..State::default() });
+        let snapshots = Self { workspace, store, folder: folder.to_owned(), retention, pending, state };
         if let Some(intent) = Intent::load(folder)? {
             // What was being written when the restore was cut short stands aside under a name of ours.
             snapshots.workspace.remove_litter(&AtomicBool::new(false));
             let mut state = snapshots.lock();
-            snapshots.take_automatic(&mut state, "before finishing an interrupted restore")?;
-            let target = Folder::load(&snapshots.store, &intent.tree)?;
-            snapshots.put_in_place(&mut state, &target)?;
-            Intent::remove(folder)?;
+            snapshots.advance(&mut state, Trust::Stamps, None)?;
+            let _alone = snapshots.store.exclusive()?;
+            // Another process may have done it while this one waited.
+            if Intent::load(folder)?.is_some() {
+                let from = snapshots.base(&mut state, intent.whole)?;
+                snapshots.put_in_place(&mut state, from, intent)?;
+                snapshots.put_step(&mut state, step::By::Outside, &Caller::default())?;
+            }
+        } else if !snapshots.lock().left.is_empty() {
+            let mut state = snapshots.lock();
+            snapshots.advance(&mut state, Trust::Stamps, None)?;
         }
         Ok(snapshots)
+    }
+
+    /// Whether a restore in this store was cut short and waits for [`Snapshots::open`] to finish it.
+    #[must_use]
+    pub fn unfinished(folder: &Path) -> bool {
+        Intent::load(folder).is_ok_and(|intent| intent.is_some())
     }
 
     /// The name of the folder that holds the snapshots of the workspace at `root`, unlike any other's.
@@ -177,11 +227,22 @@ impl Snapshots {
     pub fn create(&self, name: &str, description: &str) -> Result<String, SnapshotError> {
         check_name(name)?;
         let mut state = self.lock();
-        if self.store.get_ref(Space::Named, name)?.is_some() {
+        if self.store.get_ref(name)?.is_some() {
             return Err(SnapshotError::Exists(name.to_owned()));
         }
-        let id = self.take(&mut state, description)?;
-        self.store.set_ref(Space::Named, name, &id)?;
+        let few = self.workspace.live_status().is_none_or(|live| live.files <= FEW_FILES);
+        self.advance(&mut state, if few { Trust::Stamps } else { Trust::Events }, None)?;
+        let _alone = self.store.exclusive()?;
+        let tree = self.whole_tree(&mut state)?;
+        let seconds = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed());
+        let content = Commit { tree, seconds, message: description.to_owned() }.encode();
+        let id = Kind::Commit.id(&content);
+        if !self.store.contains(&id) {
+            let mut writer = self.store.writer();
+            writer.put(Kind::Commit, id, &content)?;
+            self.store.keep(writer)?;
+        }
+        self.store.set_ref(name, &id)?;
         self.store.tidy()?;
         Ok(id.to_string())
     }
@@ -192,7 +253,7 @@ impl Snapshots {
     /// The store cannot be read.
     pub fn list(&self) -> Result<Vec<Snapshot>, SnapshotError> {
         let mut all = Vec::new();
-        for (name, id) in self.store.refs(Space::Named)? {
+        for (name, id) in self.store.refs()? {
             let commit = self.store.commit(&id)?;
             let taken = UNIX_EPOCH + Duration::from_secs(u64::try_from(commit.seconds).unwrap_or(0));
             all.push(Snapshot { name, id: id.to_string(), taken, description: commit.message });
@@ -207,7 +268,8 @@ impl Snapshots {
     /// There is none of that name.
     pub fn delete(&self, name: &str) -> Result<(), SnapshotError> {
         let _state = self.lock();
-        if self.store.delete_ref(Space::Named, name)? { Ok(()) } else { Err(self.unknown(name)?) }
+        let _alone = self.store.exclusive()?;
+        if self.store.delete_ref(name)? { Ok(()) } else { Err(self.unknown(name)?) }
     }
 
     /// What changed from the snapshot to now, as a unified diff of at most `max_lines` lines a file;
@@ -235,14 +297,14 @@ impl Snapshots {
     }
 
     fn differences(&self, name: &str) -> Result<Vec<Difference>, SnapshotError> {
-        let target = self.find(name)?;
         let mut state = self.lock();
-        let mut writer = self.store.writer();
-        sweep::sweep(&self.workspace, &self.store, &mut writer, &mut state.seen)?;
-        state.seen.write(&self.store, &mut writer)?;
-        // What is on disk now must be readable by id to be compared.
-        self.store.keep(writer)?;
-        Ok(Folder::load(&self.store, &target.tree)?.differences(&state.seen))
+        self.advance(&mut state, Trust::Stamps, None)?;
+        let _alone = self.store.exclusive()?;
+        self.reload(&mut state)?;
+        let (target, whole) = self.find(&state, name)?;
+        // What is on disk now can be read by id: the history has it.
+        let now = self.base(&mut state, whole)?;
+        Ok(Differences::between(&self.store, target.tree, now)?.files)
     }
 
     fn diff_one(
@@ -275,138 +337,86 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Puts the workspace back to a snapshot; an automatic snapshot is taken first.
+    /// Puts the workspace back to a snapshot; what is there now is in the history first.
     ///
     /// # Errors
-    /// There is no such snapshot, or the disk failed; then the next start finishes the restore.
-    pub fn restore(&self, name: &str) -> Result<Restored, SnapshotError> {
-        let commit = self.find(name)?;
+    /// There is no such snapshot, or the disk failed; then everything is as it was, or else the next start
+    /// finishes the restore.
+    pub fn restore(&self, name: &str, caller: &Caller) -> Result<Restored, SnapshotError> {
         let mut state = self.lock();
-        self.take_automatic(&mut state, &format!("before restoring {name}"))?;
-        self.restore_commit(&mut state, name, &commit)
+        self.advance(&mut state, Trust::Stamps, None)?;
+        let _alone = self.store.exclusive()?;
+        self.reload(&mut state)?;
+        let (commit, whole) = self.find(&state, name)?;
+        let before = state.steps.last().map(Step::name).unwrap_or_default();
+        let from = self.base(&mut state, whole)?;
+        let changes = self.put_in_place(&mut state, from, Intent { tree: commit.tree, whole })?;
+        self.put_step(&mut state, Self::own_call(), caller)?;
+        Ok(Restored { name: name.to_owned(), description: commit.message, before, changes })
     }
 
-    /// Takes an automatic snapshot when something changed since the last one; whether it did.
-    ///
-    /// # Errors
-    /// The disk failed.
-    pub fn automatic(&self, description: &str) -> Result<bool, SnapshotError> {
-        let mut state = self.lock();
-        self.take_automatic(&mut state, description)
-    }
-
-    /// Puts the workspace back to before the last change; called again, to before the one before.
-    ///
-    /// # Errors
-    /// There is nothing to go back to, or the disk failed.
-    pub fn undo(&self) -> Result<Restored, SnapshotError> {
-        let mut state = self.lock();
-        let numbers = automatic_numbers(&self.store)?;
-        let before = state.undone;
-        let mut writer = self.store.writer();
-        sweep::sweep(&self.workspace, &self.store, &mut writer, &mut state.seen)?;
-        let now = state.seen.write(&self.store, &mut writer)?;
-        self.store.keep(writer)?;
-        for number in numbers.into_iter().rev().filter(|number| before.is_none_or(|at| *number < at)) {
-            let name = automatic_name(number);
-            let Some(id) = self.store.get_ref(Space::Automatic, &name)? else { continue };
-            let commit = self.store.commit(&id)?;
-            if commit.tree != now {
-                self.take_automatic(&mut state, "before undo")?;
-                let restored = self.restore_commit(&mut state, &name, &commit)?;
-                state.undone = Some(number);
-                return Ok(restored);
-            }
+    /// The tree on disk that a snapshot is compared with: with or without what automatic ones leave out.
+    fn base(&self, state: &mut State, whole: bool) -> Result<Oid, SnapshotError> {
+        if whole {
+            return self.whole_tree(state);
         }
-        Err(SnapshotError::NothingToUndo)
+        state.steps.last().map(|step| step.tree).ok_or(SnapshotError::NothingToUndo { others: None })
     }
 
-    fn restore_commit(
-        &self,
-        state: &mut State,
-        name: &str,
-        commit: &Commit,
-    ) -> Result<Restored, SnapshotError> {
-        let target = Folder::load(&self.store, &commit.tree)?;
-        Intent { tree: commit.tree }.write(&self.folder)?;
-        let changes = self.put_in_place(state, &target)?;
-        Intent::remove(&self.folder)?;
-        Ok(Restored { name: name.to_owned(), description: commit.message.clone(), changes })
-    }
-
-    /// Makes the disk look like `target`, from what the sweep just saw.
+    /// Makes the disk look like the intent's tree, coming from the tree `from`, which is what is there.
     fn put_in_place(
         &self,
         state: &mut State,
-        target: &Folder,
+        from: Oid,
+        intent: Intent,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
-        let changes = restore::put_in_place(&self.workspace, &self.store, &state.seen, target)?;
-        let mut writer = self.store.writer();
-        sweep::sweep(&self.workspace, &self.store, &mut writer, &mut state.seen)?;
-        self.store.keep(writer)?;
+        let differences = Differences::between(&self.store, from, intent.tree)?;
+        let after: BTreeMap<Vec<u8>, Option<object::Entry>> =
+            differences.files.iter().map(|file| (file.path.clone(), file.after)).collect();
+        let (gone, come) = (differences.gone.clone(), differences.come.clone());
+        let mut plan = Plan::new(differences);
+        intent.write(&self.folder)?;
+        let changes = match plan.run(&self.workspace, &self.store) {
+            Ok(changes) => changes,
+            Err(error) => {
+                state.forget();
+                if plan.back().run(&self.workspace, &self.store).is_ok() {
+                    Intent::remove(&self.folder)?;
+                }
+                return Err(error);
+            }
+        };
+        Intent::remove(&self.folder)?;
+        for (change, path) in &changes {
+            let path = path.as_os_str().as_bytes();
+            match after.get(path).copied().flatten() {
+                _ if *change == Change::KeptIgnored => {}
+                Some(entry) if state.large.contains_key(path) => {
+                    state.large.insert(path.to_vec(), Some(Known { entry, stamp: None }));
+                }
+                Some(entry) => state.seen.set(path, Known { entry, stamp: None }),
+                None => state.seen.remove(path),
+            }
+        }
+        for folder in &come {
+            state.seen.set_folder(folder);
+        }
+        for folder in gone.iter().rev() {
+            if self.workspace.lstat(&to_path(folder)).is_err() {
+                state.seen.remove(folder);
+            }
+        }
         Ok(changes)
     }
 
-    fn take_automatic(&self, state: &mut State, description: &str) -> Result<bool, SnapshotError> {
-        let mut writer = self.store.writer();
-        sweep::sweep(&self.workspace, &self.store, &mut writer, &mut state.seen)?;
-        let tree = state.seen.write(&self.store, &mut writer)?;
-        if state.next > 1
-            && let Some(last) = self.store.get_ref(Space::Automatic, &automatic_name(state.next - 1))?
-            && self.store.commit(&last)?.tree == tree
-        {
-            return Ok(false);
+    /// A snapshot by its name, and whether it holds large files too.
+    fn find(&self, state: &State, name: &str) -> Result<(Commit, bool), SnapshotError> {
+        if let Some(id) = self.store.get_ref(name)? {
+            return Ok((self.store.commit(&id)?, true));
         }
-        let id = self.commit(writer, tree, description)?;
-        self.store.set_ref(Space::Automatic, &automatic_name(state.next), &id)?;
-        state.next += 1;
-        state.undone = None;
-        self.prune()?;
-        self.store.tidy()?;
-        Ok(true)
-    }
-
-    fn take(&self, state: &mut State, description: &str) -> Result<Oid, SnapshotError> {
-        let mut writer = self.store.writer();
-        sweep::sweep(&self.workspace, &self.store, &mut writer, &mut state.seen)?;
-        let tree = state.seen.write(&self.store, &mut writer)?;
-        self.commit(writer, tree, description)
-    }
-
-    fn commit(&self, mut writer: pack::PackWriter, tree: Oid, message: &str) -> Result<Oid, SnapshotError> {
-        let seconds = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed());
-        let content = Commit { tree, seconds, message: message.to_owned() }.encode();
-        let id = Kind::Commit.id(&content);
-        if !self.store.contains(&id) {
-            writer.put(Kind::Commit, id, &content)?;
-        }
-        self.store.keep(writer)?;
-        Ok(id)
-    }
-
-    /// Forgets automatic snapshots past their number or age; the newest always stays.
-    fn prune(&self) -> Result<(), SnapshotError> {
-        let numbers = automatic_numbers(&self.store)?;
-        let excess = numbers.len().saturating_sub(self.retention.count.max(1));
-        let oldest = UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(self.retention.age);
-        for (nth, number) in numbers.iter().enumerate().take(numbers.len().saturating_sub(1)) {
-            let name = automatic_name(*number);
-            let expired = || -> io::Result<bool> {
-                let Some(id) = self.store.get_ref(Space::Automatic, &name)? else { return Ok(false) };
-                Ok(self.store.commit(&id)?.seconds < oldest.as_secs().cast_signed())
-            };
-            if nth < excess || expired()? {
-                self.store.delete_ref(Space::Automatic, &name)?;
-            } else {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn find(&self, name: &str) -> Result<Commit, SnapshotError> {
-        match self.store.get_ref(Space::Named, name)? {
-            Some(id) => Ok(self.store.commit(&id)?),
+        let number = automatic_number(name);
+        match state.steps.iter().find(|step| Some(step.number) == number) {
+            Some(step) => Ok((self.store.commit(&step.commit)?, false)),
             None => Err(self.unknown(name)?),
         }
     }
@@ -423,22 +433,28 @@ impl Snapshots {
 
 fn check_name(name: &str) -> Result<(), SnapshotError> {
     let rest = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    let ok = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'_')
+    let ok = automatic_number(name).is_none()
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'_')
         && name.bytes().all(rest)
         && name.len() <= 200;
     if ok { Ok(()) } else { Err(SnapshotError::Name(name.to_owned())) }
 }
 
-fn automatic_name(number: u64) -> String {
-    format!("{number:010}")
-}
-
-/// Oldest first.
-fn automatic_numbers(store: &Store) -> io::Result<Vec<u64>> {
-    let mut numbers: Vec<u64> =
-        store.refs(Space::Automatic)?.into_iter().filter_map(|(name, _)| name.parse().ok()).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
+fn conflict(tool: &str, files: &[(PathBuf, String)], shared: bool) -> String {
+    let mut out = format!("not undone: the last call was {tool}, and taking it back would lose other work");
+    for (path, why) in files.iter().take(20) {
+        out.push_str(&format!("\n{}: {why}", crate::quoted(path)));
+    }
+    if files.len() > 20 {
+        out.push_str(&format!("\n[{} more]", files.len() - 20));
+    }
+    if shared {
+        out.push_str(
+            "\nanother session's call ran at the same time: which of the two changed what is unknown",
+        );
+    }
+    out.push_str("\nundo it all the same with `force`");
+    out
 }
 
 fn to_path(bytes: &[u8]) -> PathBuf {

@@ -66,13 +66,74 @@ fn temporary(folder: &Path) -> io::Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
+/// Makes objects as they stand in a pack. Threads that read many files have one each.
+pub(crate) struct Packer {
+    deflate: Compress,
+    scratch: Vec<u8>,
+}
+
+impl Packer {
+    pub(crate) fn new() -> Self {
+        // A state made anew for each object costs more than deflating a small file.
+        Self { deflate: Compress::new(Compression::new(1), true), scratch: Vec::with_capacity(CHUNK) }
+    }
+
+    /// The whole object, header and all.
+    pub(crate) fn object(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(content.len() / 2 + 32);
+        let mut push = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        self.start(kind, content.len() as u64, &mut push)?;
+        self.squeeze(content, FlushCompress::Finish, &mut push)?;
+        Ok(out)
+    }
+
+    /// The object's own header: kind and size in groups of seven bits.
+    fn start(&mut self, kind: Kind, size: u64, push: &mut Push<'_>) -> io::Result<()> {
+        let mut rest = size >> 4;
+        let mut header = vec![(kind as u8) << 4 | (size & 15) as u8];
+        while rest > 0 {
+            if let Some(last) = header.last_mut() {
+                *last |= 0x80;
+            }
+            header.push((rest & 0x7f) as u8);
+            rest >>= 7;
+        }
+        self.deflate.reset();
+        push(&header)
+    }
+
+    fn squeeze(&mut self, mut input: &[u8], flush: FlushCompress, push: &mut Push<'_>) -> io::Result<()> {
+        loop {
+            // The scratch buffer keeps its capacity, so nothing is zero-filled twice.
+            self.scratch.clear();
+            let before = self.deflate.total_in();
+            let status =
+                self.deflate.compress_vec(input, &mut self.scratch, flush).map_err(io::Error::other)?;
+            let used = usize::try_from(self.deflate.total_in() - before).map_err(io::Error::other)?;
+            input = &input[used..];
+            push(&self.scratch)?;
+            let done = match flush {
+                FlushCompress::Finish => status == Status::StreamEnd,
+                _ => input.is_empty() && self.scratch.len() < self.scratch.capacity(),
+            };
+            if done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+type Push<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
 /// Collects the new objects of one snapshot.
 pub(crate) struct PackWriter {
     spool: Spool,
     objects: Vec<(Oid, u64, u32)>,
     offsets: HashMap<Oid, u64>,
-    deflate: Compress,
-    scratch: Vec<u8>,
+    packer: Packer,
 }
 
 impl PackWriter {
@@ -80,14 +141,7 @@ impl PackWriter {
     pub(crate) fn new(folder: &Path) -> Self {
         let spool =
             Spool { memory: vec![0; HEADER], file: None, folder: folder.to_owned(), length: HEADER as u64 };
-        Self {
-            spool,
-            objects: Vec::new(),
-            offsets: HashMap::new(),
-            // A state made anew for each object costs more than deflating a small file.
-            deflate: Compress::new(Compression::new(1), true),
-            scratch: Vec::with_capacity(CHUNK),
-        }
+        Self { spool, objects: Vec::new(), offsets: HashMap::new(), packer: Packer::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,12 +157,8 @@ impl PackWriter {
         if self.contains(&id) {
             return Ok(());
         }
-        let at = self.spool.length;
-        let mut crc = Crc::new();
-        self.start(kind, content.len() as u64, &mut crc)?;
-        self.squeeze(content, FlushCompress::Finish, &mut crc)?;
-        self.record(id, at, crc.sum());
-        Ok(())
+        let object = self.packer.object(kind, content)?;
+        self.put_raw(id, &object)
     }
 
     /// Adds a blob of `size` bytes from `source` without holding it in memory. `None` when the source had
@@ -117,26 +167,30 @@ impl PackWriter {
         let at = self.spool.length;
         let mut crc = Crc::new();
         let mut hash = Kind::Blob.hasher(size);
-        self.start(Kind::Blob, size, &mut crc)?;
-        let mut chunk = vec![0; CHUNK];
         let mut seen = 0;
-        loop {
-            let got = source.read(&mut chunk)?;
-            if got == 0 {
-                break;
+        {
+            let Self { spool, packer, .. } = self;
+            let mut push = |bytes: &[u8]| {
+                crc.update(bytes);
+                spool.push(bytes)
+            };
+            packer.start(Kind::Blob, size, &mut push)?;
+            let mut chunk = vec![0; CHUNK];
+            while seen <= size {
+                let got = source.read(&mut chunk)?;
+                if got == 0 {
+                    break;
+                }
+                seen += got as u64;
+                hash.update(&chunk[..got]);
+                packer.squeeze(&chunk[..got], FlushCompress::None, &mut push)?;
             }
-            seen += got as u64;
-            if seen > size {
-                break;
-            }
-            hash.update(&chunk[..got]);
-            self.squeeze(&chunk[..got], FlushCompress::None, &mut crc)?;
+            packer.squeeze(&[], FlushCompress::Finish, &mut push)?;
         }
         if seen != size {
             self.spool.truncate(at)?;
             return Ok(None);
         }
-        self.squeeze(&[], FlushCompress::Finish, &mut crc)?;
         let id = Oid(hash.finalize().into());
         if self.contains(&id) {
             self.spool.truncate(at)?;
@@ -162,43 +216,6 @@ impl PackWriter {
     fn record(&mut self, id: Oid, at: u64, crc: u32) {
         self.objects.push((id, at, crc));
         self.offsets.insert(id, at);
-    }
-
-    /// The object's own header: kind and size in groups of seven bits.
-    fn start(&mut self, kind: Kind, size: u64, crc: &mut Crc) -> io::Result<()> {
-        let mut rest = size >> 4;
-        let mut header = vec![(kind as u8) << 4 | (size & 15) as u8];
-        while rest > 0 {
-            if let Some(last) = header.last_mut() {
-                *last |= 0x80;
-            }
-            header.push((rest & 0x7f) as u8);
-            rest >>= 7;
-        }
-        crc.update(&header);
-        self.deflate.reset();
-        self.spool.push(&header)
-    }
-
-    fn squeeze(&mut self, mut input: &[u8], flush: FlushCompress, crc: &mut Crc) -> io::Result<()> {
-        loop {
-            // The scratch buffer keeps its capacity, so nothing is zero-filled twice.
-            self.scratch.clear();
-            let before = self.deflate.total_in();
-            let status =
-                self.deflate.compress_vec(input, &mut self.scratch, flush).map_err(io::Error::other)?;
-            let used = usize::try_from(self.deflate.total_in() - before).map_err(io::Error::other)?;
-            input = &input[used..];
-            crc.update(&self.scratch);
-            self.spool.push(&self.scratch)?;
-            let done = match flush {
-                FlushCompress::Finish => status == Status::StreamEnd,
-                _ => input.is_empty() && self.scratch.len() < self.scratch.capacity(),
-            };
-            if done {
-                return Ok(());
-            }
-        }
     }
 
     /// Writes pack and index and gives them their final names. Nothing refers to them yet, so a crash
@@ -246,7 +263,7 @@ impl PackWriter {
         fs::rename(index_path, folder.join(format!("pack-{name}.idx")))?;
         File::open(&folder)?.sync_all()?;
         let objects = self.objects.iter().map(|(id, at, _)| (*id, *at)).collect();
-        Ok(Pack { file: File::open(&target)?, path: target, objects })
+        Pack::new(target, objects)
     }
 }
 
@@ -304,11 +321,26 @@ fn decode_index(bytes: &[u8]) -> Option<Vec<(Oid, u64)>> {
     Some(out)
 }
 
+/// What inflating takes; made once for many objects.
+pub(crate) struct Inflater {
+    inflate: Decompress,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Inflater {
+    pub(crate) fn new() -> Self {
+        Self { inflate: Decompress::new(true), input: vec![0; CHUNK], output: Vec::with_capacity(CHUNK) }
+    }
+}
+
 /// A finished pack.
 pub(crate) struct Pack {
     pub(crate) path: PathBuf,
     file: File,
     objects: Vec<(Oid, u64)>,
+    /// Where objects begin and the last one ends, sorted.
+    bounds: Vec<u64>,
 }
 
 impl Pack {
@@ -317,8 +349,21 @@ impl Pack {
         let bad =
             || io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a pack index", index.display()));
         let objects = decode_index(&fs::read(index)?).ok_or_else(bad)?;
-        let path = index.with_extension("pack");
-        Ok(Self { file: File::open(&path)?, path, objects })
+        Self::new(index.with_extension("pack"), objects)
+    }
+
+    fn new(path: PathBuf, objects: Vec<(Oid, u64)>) -> io::Result<Self> {
+        let file = File::open(&path)?;
+        let mut bounds: Vec<u64> = objects.iter().map(|(_, at)| *at).collect();
+        bounds.push(file.metadata()?.len().saturating_sub(20));
+        bounds.sort_unstable();
+        Ok(Self { path, file, objects, bounds })
+    }
+
+    /// How many bytes the object at `offset` takes.
+    fn length(&self, offset: u64) -> u64 {
+        let next = self.bounds.partition_point(|at| *at <= offset);
+        self.bounds.get(next).map_or(0, |end| end - offset)
     }
 
     /// Ids and offsets, sorted by id.
@@ -328,9 +373,7 @@ impl Pack {
 
     /// The bytes of the object at `offset` as they stand in the pack.
     pub(crate) fn raw(&self, offset: u64) -> io::Result<Vec<u8>> {
-        let end = self.file.metadata()?.len().saturating_sub(20);
-        let next = self.objects.iter().map(|(_, at)| *at).filter(|at| *at > offset).min().unwrap_or(end);
-        let mut bytes = vec![0; usize::try_from(next - offset).map_err(io::Error::other)?];
+        let mut bytes = vec![0; usize::try_from(self.length(offset)).map_err(io::Error::other)?];
         self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
@@ -340,10 +383,18 @@ impl Pack {
     }
 
     /// Inflates the object at `offset` into `sink`; its kind and size.
-    pub(crate) fn copy(&self, offset: u64, mut sink: impl Write) -> io::Result<(Kind, u64)> {
+    pub(crate) fn copy(
+        &self,
+        offset: u64,
+        tools: &mut Inflater,
+        mut sink: impl Write,
+    ) -> io::Result<(Kind, u64)> {
         let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("{}: damaged", self.path.display()));
-        let mut input = vec![0; CHUNK];
-        let mut got = self.file.read_at(&mut input, offset)?;
+        let Inflater { inflate, input, output } = tools;
+        inflate.reset(true);
+        // No more than the object: most are far smaller than the buffer.
+        let first = usize::try_from(self.length(offset)).unwrap_or(CHUNK).min(CHUNK);
+        let mut got = self.file.read_at(&mut input[..first], offset)?;
         let mut at = 0;
         let first = *input.first().filter(|_| got > 0).ok_or_else(bad)?;
         let kind = Kind::from_code(first >> 4 & 7).ok_or_else(bad)?;
@@ -357,23 +408,20 @@ impl Pack {
         }
         let mut from = offset;
         at += 1;
-        let mut inflate = Decompress::new(true);
-        let mut output = Vec::with_capacity(CHUNK);
         loop {
             output.clear();
             let before = inflate.total_in();
-            let status = inflate
-                .decompress_vec(&input[at..got], &mut output, FlushDecompress::None)
-                .map_err(|_| bad())?;
+            let status =
+                inflate.decompress_vec(&input[at..got], output, FlushDecompress::None).map_err(|_| bad())?;
             let used = usize::try_from(inflate.total_in() - before).map_err(io::Error::other)?;
             at += used;
-            sink.write_all(&output)?;
+            sink.write_all(output)?;
             match status {
                 Status::StreamEnd if inflate.total_out() == size => return Ok((kind, size)),
                 Status::StreamEnd => return Err(bad()),
                 _ if at == got => {
                     from += got as u64;
-                    got = self.file.read_at(&mut input, from)?;
+                    got = self.file.read_at(input, from)?;
                     at = 0;
                     if got == 0 {
                         return Err(bad());
@@ -409,7 +457,10 @@ mod tests {
         for content in contents.into_iter().chain([&b"streamed"[..]]) {
             let mut out = Vec::new();
             let at = again.offset(&Kind::Blob.id(content)).unwrap();
-            assert_eq!(again.copy(at, &mut out).unwrap(), (Kind::Blob, content.len() as u64));
+            assert_eq!(
+                again.copy(at, &mut Inflater::new(), &mut out).unwrap(),
+                (Kind::Blob, content.len() as u64)
+            );
             assert!(out == content);
         }
     }

@@ -1,27 +1,52 @@
 //! Making the disk look like a tree, so that a crash in the middle loses nothing.
 
 use super::{
-    Change, SnapshotError,
+    SnapshotError,
     object::{Entry, Mode, Oid},
+    pack::Inflater,
     store::Store,
     to_path,
-    tree::{Difference, Folder},
+    tree::{Difference, Differences},
 };
-use crate::{Workspace, beneath::split, temp::Temp};
+use crate::{Workspace, beneath::split, temp::Temp, walk};
 use rustix::{
-    fs::{AtFlags, Mode as Bits, OFlags},
+    fd::OwnedFd,
+    fs::{AtFlags, FileType, Mode as Bits, OFlags},
     io::Errno,
 };
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+/// Up to this many files each is written aside and synced by itself; more are written in place, with one
+/// barrier for all: the intent on disk makes up for a crash in between.
+const ONE_BY_ONE: usize = 100;
+/// Files for which a second thread is worth its start.
+const ALONE: usize = 8;
+
+/// What happened to one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It was not there.
+    Created,
+    /// It was other.
+    Changed,
+    /// It is gone.
+    Deleted,
+    /// It stands in the snapshot, but an ignored file is in its place, which was left alone.
+    KeptIgnored,
+}
+
 /// What a restore is about to do, on disk before it begins and gone when it is done.
+#[derive(Clone, Copy)]
 pub(super) struct Intent {
     pub(super) tree: Oid,
+    /// The tree also holds files that are too large for automatic snapshots.
+    pub(super) whole: bool,
 }
 
 const INTENT: &str = "restore-in-progress";
@@ -29,7 +54,11 @@ const INTENT: &str = "restore-in-progress";
 impl Intent {
     pub(super) fn load(folder: &Path) -> io::Result<Option<Self>> {
         match fs::read_to_string(folder.join(INTENT)) {
-            Ok(text) => Ok(Oid::parse(text.trim()).map(|tree| Self { tree })),
+            Ok(text) => {
+                let mut words = text.split_whitespace();
+                let tree = words.next().and_then(Oid::parse);
+                Ok(tree.map(|tree| Self { tree, whole: words.next() == Some("whole") }))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -37,7 +66,7 @@ impl Intent {
 
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        writeln!(file, "{}", self.tree)?;
+        writeln!(file, "{} {}", self.tree, if self.whole { "whole" } else { "automatic" })?;
         file.as_file().sync_data()?;
         file.persist(folder.join(INTENT)).map_err(|error| error.error)?;
         File::open(folder)?.sync_all()
@@ -49,62 +78,193 @@ impl Intent {
     }
 }
 
-/// Goes from what is on disk (`now`) to `target`. Each file appears whole or not at all.
-pub(super) fn put_in_place(
+/// What is to be done to go from one tree to another.
+pub(super) struct Plan {
+    gone: Vec<Difference>,
+    gone_folders: Vec<PathBuf>,
+    come_folders: Vec<PathBuf>,
+    come: Vec<Difference>,
+    /// Where something stands that is not ours; known once what goes is gone.
+    kept: Option<BTreeSet<Vec<u8>>>,
+}
+
+impl Plan {
+    pub(super) fn new(differences: Differences) -> Self {
+        let Differences { files, gone, come } = differences;
+        let (gone_files, come_files) = files.into_iter().partition(|file| file.after.is_none());
+        let paths = |all: Vec<Vec<u8>>| all.iter().map(|path| to_path(path)).collect();
+        Self {
+            gone: gone_files,
+            gone_folders: paths(gone),
+            come_folders: paths(come),
+            come: come_files,
+            kept: None,
+        }
+    }
+
+    /// The way back, as far as this one may have been gone.
+    pub(super) fn back(&self) -> Self {
+        let turned = |file: &Difference| Difference {
+            path: file.path.clone(),
+            before: file.after,
+            after: file.before,
+        };
+        // Where nothing was written yet there is nothing of ours to take away.
+        let ours = |file: &&Difference| self.kept.as_ref().is_some_and(|kept| !kept.contains(&file.path));
+        let (written, made): (Vec<_>, Vec<_>) =
+            self.come.iter().filter(ours).map(turned).partition(|file| file.after.is_some());
+        Self {
+            gone: made,
+            gone_folders: self.come_folders.clone(),
+            come_folders: self.gone_folders.clone(),
+            come: self.gone.iter().map(turned).chain(written).collect(),
+            kept: None,
+        }
+    }
+
+    /// Makes the disk so. Each file appears whole or not at all, unless there are many: then a crash may leave
+    /// one half-written, and the intent says what it should be.
+    pub(super) fn run(
+        &mut self,
+        workspace: &Workspace,
+        store: &Store,
+    ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
+        let mut changes = Vec::new();
+        let rules = self.put_rules(workspace, store)?;
+        // What goes away goes first, deepest first, so that a folder can become a file and a file a folder.
+        for difference in self.gone.iter().rev() {
+            let path = to_path(&difference.path);
+            if !rules.is_empty() && walk::leaves_out_file(workspace, &path) {
+                // It was ignored then and is again: only in between it was not.
+                changes.push((Change::KeptIgnored, path));
+                continue;
+            }
+            remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno))?;
+            changes.push((Change::Deleted, path));
+        }
+        for folder in self.gone_folders.iter().rev() {
+            // Not empty means that something ignored lives there, which stays.
+            let _ = remove_folder(workspace, folder);
+        }
+        for folder in &self.come_folders {
+            make_folder(workspace, folder).map_err(|errno| failed("make", folder, errno))?;
+        }
+        let taken = |file: &&Difference| {
+            let new = file.before.is_none() && !rules.contains(&file.path);
+            new && workspace.lstat(&to_path(&file.path)).is_ok()
+        };
+        let kept: BTreeSet<Vec<u8>> = self.come.iter().filter(taken).map(|file| file.path.clone()).collect();
+        let kept = &*self.kept.insert(kept);
+        let write: Vec<(PathBuf, Entry, bool)> = self
+            .come
+            .iter()
+            .filter(|file| !kept.contains(&file.path))
+            .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
+            .collect();
+        write_all(workspace, store, &write, self.gone.len())?;
+        changes.extend(kept.iter().map(|path| (Change::KeptIgnored, to_path(path))));
+        for (path, _, was_there) in write {
+            changes.push((if was_there { Change::Changed } else { Change::Created }, path));
+        }
+        self.settle(workspace, &changes)?;
+        changes.sort_by(|a, b| a.1.cmp(&b.1));
+        Ok(changes)
+    }
+
+    /// Puts files that say what is ignored in their place before anything is deleted; which it did.
+    fn put_rules(&self, workspace: &Workspace, store: &Store) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
+        let mut done = BTreeSet::new();
+        let decide = |file: &&Difference| decides(&to_path(&file.path));
+        for file in self.gone.iter().chain(&self.come).filter(decide) {
+            let path = to_path(&file.path);
+            let put = match file.after {
+                None => remove_file(workspace, &path).map_err(Into::into),
+                // Where something else stands in its way, it comes with the others.
+                Some(_) if file.before.is_none() && workspace.lstat(&path).is_ok() => continue,
+                Some(_) if parent(workspace, &path).is_err() => continue,
+                Some(entry) => write_entry(workspace, store, &mut Inflater::new(), &path, entry, false),
+            };
+            put.map_err(|source| SnapshotError::Io {
+                action: format!("restore {}", path.display()),
+                source,
+            })?;
+            done.insert(file.path.clone());
+        }
+        Ok(done)
+    }
+
+    /// The intent must not vanish before the files are on disk.
+    fn settle(&self, workspace: &Workspace, changes: &[(Change, PathBuf)]) -> Result<(), SnapshotError> {
+        let root = || failed_sync(workspace.root.open_dir(Path::new("")).and_then(rustix::fs::syncfs));
+        if changes.len() > ONE_BY_ONE {
+            return root();
+        }
+        let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut folders: BTreeSet<PathBuf> = changes.iter().map(|(_, path)| parent(path)).collect();
+        folders.extend(self.come_folders.iter().chain(&self.gone_folders).map(|path| parent(path)));
+        for folder in folders {
+            match workspace.root.open_dir(&folder) {
+                Ok(folder) => failed_sync(rustix::fs::fsync(folder))?,
+                // Gone with what was in it: the folder above knows.
+                Err(_) => continue,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file says what is ignored.
+pub(super) fn decides(path: &Path) -> bool {
+    path.ends_with(".gitignore") || path.ends_with(".ignore")
+}
+
+fn failed_sync(done: Result<(), Errno>) -> Result<(), SnapshotError> {
+    done.map_err(|errno| failed("sync", Path::new("."), errno))
+}
+
+fn write_all(
     workspace: &Workspace,
     store: &Store,
-    now: &Folder,
-    target: &Folder,
-) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
-    let mut differences = now.differences(target);
-    // What goes away goes first, deepest first, so that a folder can become a file and a file a folder.
-    let (gone, come): (Vec<Difference>, Vec<Difference>) =
-        differences.drain(..).partition(|difference| difference.after.is_none());
-    let mut changes = Vec::new();
-    for difference in gone.iter().rev() {
-        let path = to_path(&difference.path);
-        remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno))?;
-        changes.push((Change::Deleted, path));
-    }
-    let wanted: std::collections::BTreeSet<Vec<u8>> = target.folders().into_iter().collect();
-    for folder in now.folders().iter().rev().filter(|folder| !wanted.contains(*folder)) {
-        // Not empty means that something ignored lives there, which stays.
-        let _ = remove_folder(workspace, &to_path(folder));
-    }
-    for folder in &wanted {
-        let path = to_path(folder);
-        make_folder(workspace, &path).map_err(|errno| failed("make", &path, errno))?;
-    }
-    for difference in come {
-        let path = to_path(&difference.path);
-        let Some(entry) = difference.after else { continue };
-        if difference.before.is_none() && workspace.lstat(&path).is_ok() {
-            changes.push((Change::KeptIgnored, path));
-            continue;
+    files: &[(PathBuf, Entry, bool)],
+    others: usize,
+) -> Result<(), SnapshotError> {
+    let many = files.len() + others > ONE_BY_ONE;
+    let work = |part: &[(PathBuf, Entry, bool)]| -> Result<(), SnapshotError> {
+        let mut tools = Inflater::new();
+        for (path, entry, _) in part {
+            write_entry(workspace, store, &mut tools, path, *entry, many).map_err(|source| {
+                SnapshotError::Io { action: format!("restore {}", path.display()), source }
+            })?;
         }
-        write_entry(workspace, store, &path, entry)
-            .map_err(|source| SnapshotError::Io { action: format!("restore {}", path.display()), source })?;
-        let change = if difference.before.is_none() { Change::Created } else { Change::Changed };
-        changes.push((change, path));
+        Ok(())
+    };
+    if files.len() < ALONE {
+        return work(files);
     }
-    // One barrier for all: the intent must not vanish before the files are on disk.
-    let root = workspace.root.open_dir(Path::new("")).and_then(rustix::fs::syncfs);
-    root.map_err(|errno| failed("sync", Path::new("."), errno))?;
-    changes.sort_by(|a, b| a.1.cmp(&b.1));
-    Ok(changes)
+    let share = files.len().div_ceil(walk::threads());
+    std::thread::scope(|scope| {
+        let running: Vec<_> = files.chunks(share).map(|part| scope.spawn(move || work(part))).collect();
+        let died = || Err(io::Error::other("a thread that wrote files died").into());
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
+    })
+    .into_iter()
+    .collect()
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {
     SnapshotError::Io { action: format!("{what} {}", path.display()), source: errno.into() }
 }
 
-fn parent(workspace: &Workspace, path: &Path) -> Result<(rustix::fd::OwnedFd, std::ffi::OsString), Errno> {
+fn parent(workspace: &Workspace, path: &Path) -> Result<(OwnedFd, std::ffi::OsString), Errno> {
     let (folder, name) = split(path).ok_or(Errno::INVAL)?;
     Ok((workspace.root.open_dir(folder)?, name.to_owned()))
 }
 
 fn remove_file(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
-    let (folder, name) = parent(workspace, path)?;
+    let (folder, name) = match parent(workspace, path) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        found => found?,
+    };
     match rustix::fs::unlinkat(folder, &name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),
         done => done,
@@ -124,28 +284,57 @@ fn make_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
     }
 }
 
-fn write_entry(workspace: &Workspace, store: &Store, path: &Path, entry: Entry) -> io::Result<()> {
+fn write_entry(
+    workspace: &Workspace,
+    store: &Store,
+    tools: &mut Inflater,
+    path: &Path,
+    entry: Entry,
+    many: bool,
+) -> io::Result<()> {
     let (folder, name) = parent(workspace, path)?;
     if entry.mode == Mode::Symlink {
-        let target = store.read(&entry.id)?;
+        let mut target = Vec::new();
+        store.copy(&entry.id, tools, &mut target)?;
         match rustix::fs::unlinkat(&folder, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
         return Ok(rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?);
     }
-    let mut bits = match rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => stat.st_mode & 0o7777,
-        _ => 0o666 & !umask(),
+    let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
+    // Freeing a file's blocks costs more than writing over them; but what runs, or has another name, is replaced.
+    let plain = |stat: &rustix::fs::Stat| {
+        stat.st_nlink == 1 && stat.st_mode & 0o111 == 0 && stat.st_mode & 0o200 != 0
     };
+    if many && entry.mode == Mode::File && there.as_ref().is_some_and(plain) {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::openat(&folder, &name, flags, Bits::empty())?);
+        let (_, size) = copy(store, tools, &entry, &mut file)?;
+        return file.set_len(size);
+    }
+    let mut bits = there.map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
     bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
     let mut temp = Temp::create(Arc::new(folder))?;
-    let mut sink = BufWriter::new(&mut temp.file);
-    store.copy(&entry.id, &mut sink)?;
-    sink.flush()?;
-    drop(sink);
+    copy(store, tools, &entry, &mut temp.file)?;
     rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
+    if !many {
+        rustix::fs::fdatasync(&temp.file)?;
+    }
     Ok(temp.publish_over(&name)?)
+}
+
+fn copy(
+    store: &Store,
+    tools: &mut Inflater,
+    entry: &Entry,
+    file: &mut File,
+) -> io::Result<(super::object::Kind, u64)> {
+    let mut sink = BufWriter::with_capacity(64 << 10, file);
+    let copied = store.copy(&entry.id, tools, &mut sink)?;
+    sink.flush()?;
+    Ok(copied)
 }
 
 /// The bits that new files do not get.

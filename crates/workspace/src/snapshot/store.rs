@@ -2,14 +2,17 @@
 
 use super::{
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{Pack, PackWriter},
+    pack::{Inflater, Pack, PackWriter},
 };
+use rustix::fs::FlockOperation;
 use std::{
     collections::HashSet,
+    fmt::Write as _,
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 
 /// What a crash may leave behind starts so.
@@ -18,35 +21,78 @@ pub(super) const TEMPORARY: &str = "tmp_";
 /// Past this many packs they are merged into one.
 const MANY_PACKS: usize = 50;
 
-/// Objects and refs of one workspace's snapshots.
+/// Automatic snapshots are named here, all in one file: git's own format for many refs.
+const PACKED_REFS: &str = "packed-refs";
+const AUTOMATIC: &str = "refs/automatic/";
+
+/// Objects and refs of one workspace's snapshots. Several processes may use it: what changes it happens
+/// while [`Store::exclusive`] is held.
 pub(crate) struct Store {
     root: PathBuf,
-    packs: Mutex<Vec<Arc<Pack>>>,
+    packs: Mutex<Packs>,
+}
+
+#[derive(Default)]
+struct Packs {
+    all: Vec<Arc<Pack>>,
+    /// When the folder changed last, as far as `all` knows.
+    seen: Option<SystemTime>,
+}
+
+/// Keeps other processes from changing the store.
+pub(crate) struct Exclusive {
+    _lock: File,
 }
 
 impl Store {
     /// Opens the store, making it when it is not there; what a crash left half-written is removed.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
-        for folder in ["objects/pack", "refs/heads", "refs/snapshots", "refs/automatic"] {
+        for folder in ["objects/pack", "refs/heads", "refs/snapshots"] {
             fs::create_dir_all(root.join(folder))?;
         }
         write_once(&root.join("HEAD"), "ref: refs/heads/none\n")?;
         write_once(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
-        let mut packs = Vec::new();
+        let store = Self { root: root.to_owned(), packs: Mutex::default() };
+        let _alone = store.exclusive()?;
         for entry in fs::read_dir(root.join("objects/pack"))? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if name.starts_with(TEMPORARY) {
-                fs::remove_file(&path)?;
-            } else if name.ends_with(".idx") {
-                packs.push(Arc::new(Pack::open(&path)?));
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+                fs::remove_file(entry.path())?;
             }
         }
-        Ok(Self { root: root.to_owned(), packs: Mutex::new(packs) })
+        Ok(store)
     }
 
-    fn packs(&self) -> Vec<Arc<Pack>> {
-        self.packs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Waits until no other process changes the store, and learns what others did.
+    pub(crate) fn exclusive(&self) -> io::Result<Exclusive> {
+        let lock = File::create(self.root.join("lock"))?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let folder = self.root.join("objects/pack");
+        let now = fs::metadata(&folder)?.modified().ok();
+        let mut packs = self.lock();
+        if packs.seen != now || now.is_none() {
+            let mut all = Vec::new();
+            for entry in fs::read_dir(&folder)? {
+                let index = entry?.path();
+                if index.extension().is_some_and(|extension| extension == "idx") {
+                    let known = packs.all.iter().find(|pack| pack.path == index.with_extension("pack"));
+                    all.push(
+                        known.map_or_else(|| Pack::open(&index).map(Arc::new), |pack| Ok(pack.clone()))?,
+                    );
+                }
+            }
+            *packs = Packs { all, seen: now };
+        }
+        Ok(Exclusive { _lock: lock })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Packs> {
+        self.packs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this process itself changed needs no second look.
+    fn noted(&self, packs: &mut Packs) {
+        packs.seen = fs::metadata(self.root.join("objects/pack")).and_then(|data| data.modified()).ok();
     }
 
     /// A writer for new objects; [`Store::keep`] makes them part of the store.
@@ -55,7 +101,7 @@ impl Store {
     }
 
     pub(crate) fn contains(&self, id: &Oid) -> bool {
-        self.packs().iter().any(|pack| pack.offset(id).is_some())
+        self.lock().all.iter().any(|pack| pack.offset(id).is_some())
     }
 
     /// Writes what the writer collected. Durable when it returns.
@@ -64,26 +110,27 @@ impl Store {
             return Ok(());
         }
         let pack = Arc::new(writer.finish()?);
-        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
-        packs.retain(|other| other.path != pack.path);
-        packs.push(pack);
+        let mut packs = self.lock();
+        packs.all.retain(|other| other.path != pack.path);
+        packs.all.push(pack);
+        self.noted(&mut packs);
         Ok(())
     }
 
     /// Copies an object's content into `sink`.
-    pub(crate) fn copy(&self, id: &Oid, sink: impl Write) -> io::Result<(Kind, u64)> {
-        for pack in self.packs() {
-            if let Some(offset) = pack.offset(id) {
-                return pack.copy(offset, sink);
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::NotFound, format!("object {id} is not in {}", self.root.display())))
+    pub(crate) fn copy(&self, id: &Oid, tools: &mut Inflater, sink: impl Write) -> io::Result<(Kind, u64)> {
+        let found = self.lock().all.iter().rev().find_map(|pack| Some((pack.clone(), pack.offset(id)?)));
+        let Some((pack, offset)) = found else {
+            let what = format!("object {id} is not in {}", self.root.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        };
+        pack.copy(offset, tools, sink)
     }
 
     /// An object's content.
     pub(crate) fn read(&self, id: &Oid) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        self.copy(id, &mut content)?;
+        self.copy(id, &mut Inflater::new(), &mut content)?;
         Ok(content)
     }
 
@@ -96,47 +143,76 @@ impl Store {
     }
 
     /// Names a commit. Atomic and durable.
-    pub(crate) fn set_ref(&self, space: Space, name: &str, id: &Oid) -> io::Result<()> {
-        let folder = self.folder(space);
+    pub(crate) fn set_ref(&self, name: &str, id: &Oid) -> io::Result<()> {
+        self.replace(&self.names().join(ref_name(name)), &format!("{id}\n"))
+    }
+
+    /// Puts a whole file in its place. Atomic and durable.
+    fn replace(&self, path: &Path, content: &str) -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.root)?;
-        writeln!(file, "{id}")?;
+        file.write_all(content.as_bytes())?;
         file.as_file().sync_data()?;
-        file.persist(folder.join(ref_name(name))).map_err(|error| error.error)?;
-        File::open(&folder)?.sync_all()
+        file.persist(path).map_err(|error| error.error)?;
+        File::open(path.parent().unwrap_or(&self.root))?.sync_all()
+    }
+
+    /// Names the automatic snapshots, in order, and forgets all others.
+    pub(crate) fn set_automatic(&self, steps: impl Iterator<Item = (u64, Oid)>) -> io::Result<()> {
+        let mut text = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
+        for (number, id) in steps {
+            let _ = writeln!(text, "{id} {AUTOMATIC}{number:010}");
+        }
+        self.replace(&self.root.join(PACKED_REFS), &text)
+    }
+
+    /// The automatic snapshots, oldest first.
+    pub(crate) fn automatic(&self) -> io::Result<Vec<(u64, Oid)>> {
+        let text = found(fs::read_to_string(self.root.join(PACKED_REFS)))?.unwrap_or_default();
+        let read = |line: &str| {
+            let (id, name) = line.split_once(' ')?;
+            Some((name.strip_prefix(AUTOMATIC)?.parse().ok()?, Oid::parse(id)?))
+        };
+        let mut all: Vec<(u64, Oid)> = text.lines().filter_map(read).collect();
+        all.sort_unstable_by_key(|(number, _)| *number);
+        Ok(all)
+    }
+
+    /// Tells one list of automatic snapshots from another without reading it.
+    pub(crate) fn automatic_stamp(&self) -> Option<(u64, SystemTime)> {
+        use std::os::unix::fs::MetadataExt as _;
+        let data = fs::metadata(self.root.join(PACKED_REFS)).ok()?;
+        Some((data.ino(), data.modified().ok()?))
     }
 
     /// Forgets a name; whether there was one.
-    pub(crate) fn delete_ref(&self, space: Space, name: &str) -> io::Result<bool> {
-        found(fs::remove_file(self.folder(space).join(ref_name(name)))).map(|gone| gone.is_some())
+    pub(crate) fn delete_ref(&self, name: &str) -> io::Result<bool> {
+        found(fs::remove_file(self.names().join(ref_name(name)))).map(|gone| gone.is_some())
     }
 
-    pub(crate) fn get_ref(&self, space: Space, name: &str) -> io::Result<Option<Oid>> {
-        let text = found(fs::read_to_string(self.folder(space).join(ref_name(name))))?;
+    pub(crate) fn get_ref(&self, name: &str) -> io::Result<Option<Oid>> {
+        let text = found(fs::read_to_string(self.names().join(ref_name(name))))?;
         Ok(text.and_then(|text| Oid::parse(text.trim())))
     }
 
-    /// Every name of one kind and its commit.
-    pub(crate) fn refs(&self, space: Space) -> io::Result<Vec<(String, Oid)>> {
+    /// Every name and its commit.
+    pub(crate) fn refs(&self) -> io::Result<Vec<(String, Oid)>> {
         let mut refs = Vec::new();
-        for entry in fs::read_dir(self.folder(space))? {
+        for entry in fs::read_dir(self.names())? {
             let name = entry?.file_name().to_string_lossy().replace("%2E", ".");
-            if let Some(id) = self.get_ref(space, &name)? {
+            if let Some(id) = self.get_ref(&name)? {
                 refs.push((name, id));
             }
         }
         Ok(refs)
     }
 
-    fn folder(&self, space: Space) -> PathBuf {
-        self.root.join(match space {
-            Space::Named => "refs/snapshots",
-            Space::Automatic => "refs/automatic",
-        })
+    fn names(&self) -> PathBuf {
+        self.root.join("refs/snapshots")
     }
 
     /// Merges small packs when there are many, keeping only what a ref still reaches.
     pub(crate) fn tidy(&self) -> io::Result<()> {
-        let mut old = self.packs();
+        let mut old = self.lock().all.clone();
         if old.len() <= MANY_PACKS {
             return Ok(());
         }
@@ -153,24 +229,23 @@ impl Store {
             }
         }
         let merged = if writer.is_empty() { None } else { Some(Arc::new(writer.finish()?)) };
-        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
-        packs.retain(|pack| !old.iter().any(|gone| gone.path == pack.path));
+        let mut packs = self.lock();
+        packs.all.retain(|pack| !old.iter().any(|gone| gone.path == pack.path));
         let kept = merged.as_ref().map(|pack| pack.path.clone());
-        packs.extend(merged);
+        packs.all.extend(merged);
         for gone in old.iter().filter(|gone| Some(&gone.path) != kept.as_ref()) {
             // The index first: a pack without one is invisible, an index without its pack is damage.
             fs::remove_file(gone.path.with_extension("idx"))?;
             fs::remove_file(&gone.path)?;
         }
+        self.noted(&mut packs);
         Ok(())
     }
 
     /// Everything that some ref leads to.
     fn reachable(&self) -> io::Result<HashSet<Oid>> {
-        let mut todo = Vec::new();
-        for space in [Space::Named, Space::Automatic] {
-            todo.extend(self.refs(space)?.into_iter().map(|(_, id)| (Kind::Commit, id)));
-        }
+        let mut todo: Vec<(Kind, Oid)> = self.refs()?.into_iter().map(|(_, id)| (Kind::Commit, id)).collect();
+        todo.extend(self.automatic()?.into_iter().map(|(_, id)| (Kind::Commit, id)));
         let mut seen = HashSet::new();
         while let Some((kind, id)) = todo.pop() {
             if !seen.insert(id) {
@@ -188,13 +263,6 @@ impl Store {
         }
         Ok(seen)
     }
-}
-
-/// Two kinds of names, so that what is made by itself never meets what a person chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Space {
-    Named,
-    Automatic,
 }
 
 /// Git refuses some names that we allow (`a..b`, `x.lock`, a dot at either end).

@@ -1,82 +1,332 @@
 //! Finding out what is on disk now, reading only what changed.
+//!
+//! Three ways, from the surest to the quickest: a walk through everything; the stamps of all files and folders
+//! that are known, with a look into those that moved; the paths that the journal names. Each only says what it
+//! found: what is made of that is decided by whoever asked.
 
 use super::{
-    object::{Entry, Kind, Mode},
-    pack::PackWriter,
-    store::Store,
+    look::{Look, Looks, settled, stamp},
+    restore::decides,
     tree::{Folder, Known, Stamp},
 };
 use crate::{
     Workspace,
-    walk::{Reach, Visit, walk},
+    beneath::as_path,
+    rules::{self, Present, Rules},
+    temp,
+    walk::{self, Reach, Scratch, Visit},
 };
 use rustix::{
-    fd::BorrowedFd,
-    fs::{FileType, Mode as Bits, OFlags, Stat},
-    io::Errno,
+    fd::{AsFd as _, BorrowedFd},
+    fs::{AtFlags, CWD, FileType},
 };
 use std::{
-    collections::HashSet,
-    fs::File,
-    io::{self, Read as _},
+    collections::{BTreeSet, HashMap, HashSet},
+    io,
     os::unix::ffi::OsStrExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::AtomicBool,
-    time::UNIX_EPOCH,
 };
 
-/// Above this a file is streamed into the store instead of being held in memory.
-const LARGE: u64 = 8 << 20;
-/// A file changed this shortly before it was read may change again within the same tick of the clock.
-const TICK_NANOS: i128 = 20_000_000;
+/// Past this many names the journal's list is no quicker than a look at all stamps.
+const MANY_NAMES: usize = 2000;
+/// Folders for which a second thread is worth its start.
+const ALONE: usize = 16;
 
-/// Brings `seen` up to date and puts new contents into `writer`.
-pub(super) fn sweep(
-    workspace: &Workspace,
-    store: &Store,
-    writer: &mut PackWriter,
-    seen: &mut Folder,
-) -> io::Result<()> {
-    let reach = Reach { start: Path::new(""), depth: usize::MAX, cancel: &AtomicBool::new(false) };
-    let listed = walk(workspace, &reach, Listing::default);
-    let mut present = HashSet::new();
-    for folder in listed.iter().flat_map(|part| &part.folders) {
+/// What is different on disk from what was known.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Files and folders that are no longer there.
+    pub(super) gone: Vec<Vec<u8>>,
+    /// Folders that are there, and when they were listed.
+    pub(super) folders: Vec<(Vec<u8>, Option<Stamp>)>,
+    pub(super) files: Vec<(Vec<u8>, Known)>,
+    /// Files that are too large to be kept without being asked for.
+    pub(super) large: Vec<Vec<u8>>,
+}
+
+/// What decides about names without being among them.
+#[derive(Default, PartialEq, Eq)]
+pub(super) struct Surroundings {
+    /// Ignore files that no folder of the workspace lists.
+    probes: Vec<(PathBuf, Option<Stamp>)>,
+    /// Repositories inside the workspace, which are left alone while they are ones.
+    nested: BTreeSet<PathBuf>,
+}
+
+impl Surroundings {
+    fn now(workspace: &Workspace, nested: BTreeSet<PathBuf>) -> Self {
+        let root = workspace.root();
+        let mut probes = vec![root.join(".git/info/exclude")];
+        for above in root.ancestors().skip(1) {
+            probes
+                .extend([".git", ".git/info/exclude", ".gitignore", ".ignore"].map(|name| above.join(name)));
+        }
+        let look = |path: PathBuf| {
+            // Of a repository above only its being there matters: its folder changes with every commit.
+            let there = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok();
+            let stamp =
+                there.map(|stat| if path.ends_with(".git") { Stamp::default() } else { stamp(&stat) });
+            (path, stamp)
+        };
+        Self { probes: probes.into_iter().map(look).collect(), nested }
+    }
+
+    /// Whether what was found before can still be compared with what is there.
+    fn hold(&self, workspace: &Workspace) -> bool {
+        let there = |path: &PathBuf| workspace.lstat(&path.join(".git")).is_ok();
+        self.nested.iter().all(there) && Self::now(workspace, BTreeSet::new()).probes == self.probes
+    }
+}
+
+/// Looks at a workspace with what is known about it in mind.
+pub(super) struct Sweep<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) seen: &'a Folder,
+    pub(super) looks: Looks<'a>,
+}
+
+impl Sweep<'_> {
+    /// Walks through everything.
+    pub(super) fn all(mut self, around: &mut Surroundings) -> io::Result<Found> {
+        let mut found = Found::default();
+        let nested = self.below(Path::new(""), &mut found)?;
+        *around = Surroundings::now(self.workspace, nested);
+        Ok(found)
+    }
+
+    /// Walks through a folder and everything below it.
+    fn below(&mut self, start: &Path, found: &mut Found) -> io::Result<BTreeSet<PathBuf>> {
+        let reach = Reach { start, depth: usize::MAX, cancel: &AtomicBool::new(false) };
+        let parts = walk::walk(self.workspace, &reach, Listing::default);
+        let mut present = HashSet::new();
+        let (mut files, mut nested) = (Vec::new(), BTreeSet::new());
+        for part in parts {
+            present.extend(part.files.iter().map(|path| path.as_os_str().as_bytes().to_vec()));
+            files.extend(part.files);
+            for (path, stamp) in part.folders {
+                let path = path.as_os_str().as_bytes().to_vec();
+                present.insert(path.clone());
+                found.folders.push((path, stamp));
+            }
+            nested.extend(part.nested);
+        }
+        let base = start.as_os_str().as_bytes();
+        if let Some(known) = self.seen.folder(base) {
+            let full =
+                |path: &Vec<u8>| if base.is_empty() { path.clone() } else { [base, b"/", path].concat() };
+            found.gone.extend(known.everything().iter().map(full).filter(|path| !present.contains(path)));
+        }
+        if !base.is_empty() && !present.contains(base) {
+            found.gone.push(base.to_vec());
+        }
+        self.look(&files, found)?;
+        Ok(nested)
+    }
+
+    fn look(&mut self, files: &[Box<Path>], found: &mut Found) -> io::Result<()> {
+        let seen = self.seen;
+        let known = |path: &Path| seen.get(path.as_os_str().as_bytes());
+        let looks = self.looks.at(files, &known)?;
+        for (path, look) in files.iter().zip(looks) {
+            let bytes = path.as_os_str().as_bytes();
+            match look {
+                Look::Same => {}
+                Look::Gone => found.gone.push(bytes.to_vec()),
+                Look::Large => found.large.push(bytes.to_vec()),
+                Look::New(known) => found.files.push((bytes.to_vec(), known)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the stamps of everything that is known, and looks into folders whose names changed.
+    /// `extra` is looked at in any case.
+    pub(super) fn stamps(mut self, extra: &[PathBuf], around: &mut Surroundings) -> io::Result<Found> {
+        if !around.hold(self.workspace) {
+            return self.all(around);
+        }
+        let folders = self.seen.with_folders();
+        let moved = self.moved(&folders);
+        let rules_changed = moved.files.iter().any(|path| decides(path));
+        if rules_changed || (moved.folders.len() > ALONE && moved.folders.len() > folders.len() / 2) {
+            return self.all(around);
+        }
+        let mut found = Found::default();
+        let mut files = moved.files;
+        files.extend(extra.iter().map(|path| path.as_path().into()));
+        for folder in &moved.folders {
+            if !self.relist(folder, &mut files, &mut found)? {
+                return self.all(around);
+            }
+        }
+        self.look(&files, &mut found)?;
+        Ok(found)
+    }
+
+    fn moved(&self, folders: &[(Vec<u8>, &Folder)]) -> Moved {
+        let check = |part: &[(Vec<u8>, &Folder)]| {
+            let mut moved = Moved::default();
+            for (path, folder) in part {
+                self.compare(as_path(path), folder, &mut moved);
+            }
+            moved
+        };
+        if folders.len() < ALONE {
+            return check(folders);
+        }
+        let share = folders.len().div_ceil(walk::threads());
+        let parts = std::thread::scope(|scope| {
+            let running: Vec<_> =
+                folders.chunks(share).map(|part| scope.spawn(move || check(part))).collect();
+            running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect::<Vec<_>>()
+        });
+        parts.into_iter().fold(Moved::default(), |mut all, part| {
+            all.files.extend(part.files);
+            all.folders.extend(part.folders);
+            all
+        })
+    }
+
+    fn compare(&self, path: &Path, folder: &Folder, moved: &mut Moved) {
+        let Ok(fd) = self.workspace.root.open_dir(path) else {
+            moved.folders.push(path.to_owned());
+            return;
+        };
+        let now = rustix::fs::fstat(&fd).ok().map(|stat| stamp(&stat));
+        if folder.stamp().is_none() || folder.stamp() != now {
+            moved.folders.push(path.to_owned());
+        }
+        for (name, known) in folder.own_files() {
+            let there = rustix::fs::statat(fd.as_fd(), as_path(name), AtFlags::SYMLINK_NOFOLLOW);
+            // What is gone shows in the folder's own stamp.
+            if let Ok(stat) = there
+                && known.stamp != Some(stamp(&stat))
+            {
+                moved.files.push(path.join(as_path(name)).into());
+            }
+        }
+    }
+
+    /// Looks at the names in one folder; `false` when what is ignored may have changed.
+    fn relist(&mut self, folder: &Path, files: &mut Vec<Box<Path>>, found: &mut Found) -> io::Result<bool> {
         let bytes = folder.as_os_str().as_bytes();
-        seen.set_folder(bytes);
-        present.insert(bytes.to_vec());
-    }
-    for path in listed.iter().flat_map(|part| &part.files) {
-        let bytes = path.as_os_str().as_bytes();
-        if let Some(known) = look(workspace, store, writer, path, seen.get(bytes))? {
-            seen.set(bytes, known);
-            present.insert(bytes.to_vec());
+        let rules = walk::rules_above(self.workspace, folder);
+        let start = walk::Folder { path: folder.to_owned(), rules, depth: 0 };
+        let (mut listing, mut children) = (Listing::default(), Vec::new());
+        walk::list(&self.workspace.root, &start, &mut Scratch::default(), &mut listing, &mut children);
+        let Some((_, stamp)) = listing.folders.pop() else {
+            // When it is gone, the folder above tells; else it has become a repository of its own.
+            return Ok(listing.nested.is_empty());
+        };
+        found.folders.push((bytes.to_vec(), stamp));
+        let Some(known) = self.seen.folder(bytes) else { return Ok(false) };
+        let name = |path: &Path| path.file_name().unwrap_or_default().as_bytes().to_vec();
+        let now: HashSet<Vec<u8>> = listing.files.iter().map(|path| name(path)).collect();
+        let below: HashSet<Vec<u8>> = children.iter().map(|child| name(&child.path)).collect();
+        let (old_files, old_folders) = known.names();
+        let old_files: HashSet<&Vec<u8>> = old_files.collect();
+        let old_folders: HashSet<&Vec<u8>> = old_folders.collect();
+        for rule in [b".gitignore".to_vec(), b".ignore".to_vec()] {
+            if old_files.contains(&rule) != now.contains(&rule) {
+                return Ok(false);
+            }
         }
-    }
-    for (path, _) in seen.files() {
-        if !present.contains(&path) {
-            seen.remove(&path);
+        let full = |name: &[u8]| folder.join(as_path(name)).into_os_string().into_encoded_bytes();
+        found.gone.extend(old_files.iter().filter(|name| !now.contains(**name)).map(|name| full(name)));
+        found.gone.extend(old_folders.iter().filter(|name| !below.contains(**name)).map(|name| full(name)));
+        files.extend(listing.files.into_iter().filter(|path| !old_files.contains(&name(path))));
+        for child in children.iter().filter(|child| !old_folders.contains(&name(&child.path))) {
+            if !self.below(&child.path, found)?.is_empty() {
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
-    for folder in seen.folders().iter().rev() {
-        if !present.contains(folder) {
-            seen.remove(folder);
+
+    /// Looks at what the journal named.
+    pub(super) fn paths(mut self, paths: &[PathBuf], around: &mut Surroundings) -> io::Result<Found> {
+        if paths.len() > MANY_NAMES || paths.iter().any(|path| decides(path) || path.ends_with(".git")) {
+            return self.stamps(paths, around);
         }
+        let mut found = Found::default();
+        let mut rules = HashMap::new();
+        let mut files = Vec::new();
+        for path in paths {
+            let bytes = path.as_os_str().as_bytes();
+            let gone = |found: &mut Found| found.gone.push(bytes.to_vec());
+            if bytes.is_empty()
+                || path.file_name().is_some_and(|name| name.as_bytes().starts_with(temp::PREFIX))
+            {
+                continue;
+            }
+            let kind = match self.workspace.lstat(path) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => {
+                    gone(&mut found);
+                    continue;
+                }
+            };
+            let parent = path.parent().unwrap_or(Path::new(""));
+            let Some(above) = rules_in(self.workspace, parent, &mut rules) else {
+                gone(&mut found);
+                continue;
+            };
+            if rules::ignored(&above, path, kind == FileType::Directory) {
+                gone(&mut found);
+            } else if kind == FileType::Directory {
+                if !self.below(path, &mut found)?.is_empty() {
+                    return self.all(around);
+                }
+            } else {
+                files.push(path.as_path().into());
+            }
+        }
+        self.look(&files, &mut found)?;
+        Ok(found)
     }
-    Ok(())
+}
+
+#[derive(Default)]
+struct Moved {
+    files: Vec<Box<Path>>,
+    folders: Vec<PathBuf>,
+}
+
+/// The rules for what lies in a folder; `None` when nothing there belongs to the workspace.
+fn rules_in(
+    workspace: &Workspace,
+    folder: &Path,
+    known: &mut HashMap<PathBuf, Option<Rules>>,
+) -> Option<Rules> {
+    if let Some(rules) = known.get(folder) {
+        return rules.clone();
+    }
+    let has = |name: &str| workspace.lstat(&folder.join(name)).is_ok();
+    let present = Present { ignore: has(".ignore"), gitignore: has(".gitignore"), git: has(".git") };
+    let above = match folder.parent() {
+        None => Some(rules::above_root(workspace.root())),
+        Some(parent) => rules_in(workspace, parent, known)
+            .filter(|above| !present.git && !rules::ignored(above, folder, true)),
+    };
+    let rules = above.map(|above| rules::enter(&workspace.root, folder, &above, present));
+    known.insert(folder.to_owned(), rules.clone());
+    rules
 }
 
 /// Everything that belongs into a snapshot. Repositories inside the workspace have a history of their own.
 #[derive(Default)]
 struct Listing {
     files: Vec<Box<Path>>,
-    folders: Vec<Box<Path>>,
+    folders: Vec<(Box<Path>, Option<Stamp>)>,
+    nested: Vec<PathBuf>,
 }
 
 impl Visit for Listing {
-    fn folder(&mut self, path: &Path, _: BorrowedFd<'_>) {
-        if !path.as_os_str().is_empty() {
-            self.folders.push(path.into());
-        }
+    fn folder(&mut self, path: &Path, fd: BorrowedFd<'_>) {
+        // Before the names are read: what comes while they are shows later.
+        let stat = rustix::fs::fstat(fd).ok().filter(settled);
+        self.folders.push((path.into(), stat.map(|stat| stamp(&stat))));
     }
 
     fn file(&mut self, path: &Path) {
@@ -88,108 +338,8 @@ impl Visit for Listing {
     }
 
     fn nested_repository(&mut self, path: &Path) -> bool {
-        self.folders.retain(|folder| folder.as_ref() != path);
+        self.folders.retain(|(folder, _)| folder.as_ref() != path);
+        self.nested.push(path.to_owned());
         false
     }
-}
-
-/// One file as it is now; `None` when it is gone, is neither file nor symlink, or may not be read.
-fn look(
-    workspace: &Workspace,
-    store: &Store,
-    writer: &mut PackWriter,
-    path: &Path,
-    before: Option<&Known>,
-) -> io::Result<Option<Known>> {
-    let stat = match workspace.lstat(path) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(None),
-        Err(errno) => return Err(errno.into()),
-    };
-    let stamp = stamp(&stat);
-    let mode = mode(&stat);
-    if let Some(before) = before
-        && before.stamp == Some(stamp)
-        && Some(before.entry.mode) == mode
-    {
-        return Ok(Some(*before));
-    }
-    let id = match mode {
-        None => return Ok(None),
-        Some(Mode::Symlink) => {
-            let Ok(target) = read_link(workspace, path) else { return Ok(None) };
-            let id = Kind::Blob.id(&target);
-            if !store.contains(&id) {
-                writer.put(Kind::Blob, id, &target)?;
-            }
-            id
-        }
-        Some(_) => match read_blob(workspace, store, writer, path)? {
-            Some(id) => id,
-            None => return Ok(None),
-        },
-    };
-    Ok(mode.map(|mode| Known { entry: Entry { mode, id }, stamp: settled(&stat).then_some(stamp) }))
-}
-
-fn read_blob(
-    workspace: &Workspace,
-    store: &Store,
-    writer: &mut PackWriter,
-    path: &Path,
-) -> io::Result<Option<super::Oid>> {
-    // A file that keeps changing is taken as it was at some moment; three tries at a whole one.
-    for _ in 0..3 {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let mut file = match workspace.root.open_at(path, flags, Bits::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
-        let size = file.metadata()?.len();
-        if size > LARGE {
-            if let Some(id) = writer.put_stream(&mut file, size)? {
-                return Ok(Some(id));
-            }
-            continue;
-        }
-        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        file.read_to_end(&mut content)?;
-        let id = Kind::Blob.id(&content);
-        if !store.contains(&id) {
-            writer.put(Kind::Blob, id, &content)?;
-        }
-        return Ok(Some(id));
-    }
-    Err(io::Error::other(format!("{} changes faster than it can be read", path.display())))
-}
-
-fn read_link(workspace: &Workspace, path: &Path) -> Result<Vec<u8>, Errno> {
-    let link = workspace.root.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Bits::empty())?;
-    Ok(rustix::fs::readlinkat(link, "", Vec::new())?.into_bytes())
-}
-
-fn mode(stat: &Stat) -> Option<Mode> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Symlink => Some(Mode::Symlink),
-        FileType::RegularFile if stat.st_mode & 0o100 != 0 => Some(Mode::Executable),
-        FileType::RegularFile => Some(Mode::File),
-        _ => None,
-    }
-}
-
-fn stamp(stat: &Stat) -> Stamp {
-    Stamp {
-        inode: stat.st_ino,
-        size: stat.st_size.cast_unsigned(),
-        mtime: (stat.st_mtime, stat.st_mtime_nsec),
-        ctime: (stat.st_ctime, stat.st_ctime_nsec),
-    }
-}
-
-/// Whether another change would surely move the file's times.
-fn settled(stat: &Stat) -> bool {
-    let now = UNIX_EPOCH.elapsed().map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(i128::MAX));
-    let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    now - changed > TICK_NANOS
 }

@@ -5,10 +5,13 @@ use super::{
     pack::PackWriter,
     store::Store,
 };
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 /// What the file system said about a file when it was read; while it says the same, the content is the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) inode: u64,
     pub(crate) size: u64,
@@ -30,20 +33,67 @@ pub(crate) struct Folder {
     files: BTreeMap<Vec<u8>, Known>,
     /// Forgotten whenever something below changes.
     id: Option<Oid>,
+    /// What the file system said about the folder when its names were listed, if they cannot have changed since.
+    stamp: Option<Stamp>,
 }
 
 impl Folder {
-    /// Reads a whole tree from the store.
-    pub(crate) fn load(store: &Store, id: &Oid) -> io::Result<Self> {
-        let mut folder = Self { id: Some(*id), ..Self::default() };
-        for (name, entry) in store.tree(id)? {
-            if entry.mode == Mode::Tree {
-                folder.folders.insert(name, Self::load(store, &entry.id)?);
-            } else {
-                folder.files.insert(name, Known { entry, stamp: None });
-            }
+    /// The id of the whole, when nothing changed since it was written.
+    pub(crate) fn id(&self) -> Option<Oid> {
+        self.id
+    }
+
+    /// The folder at a path; the empty path is this one.
+    pub(crate) fn folder(&self, path: &[u8]) -> Option<&Self> {
+        if path.is_empty() {
+            return Some(self);
         }
-        Ok(folder)
+        match split(path) {
+            (None, name) => self.folders.get(name),
+            (Some(first), rest) => self.folders.get(first)?.folder(rest),
+        }
+    }
+
+    /// Names of the files and of the folders directly in it.
+    pub(crate) fn names(&self) -> (impl Iterator<Item = &Vec<u8>>, impl Iterator<Item = &Vec<u8>>) {
+        (self.files.keys(), self.folders.keys())
+    }
+
+    /// The files directly in it.
+    pub(crate) fn own_files(&self) -> impl Iterator<Item = (&Vec<u8>, &Known)> {
+        self.files.iter()
+    }
+
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        self.stamp
+    }
+
+    /// Every folder with its path, this one first.
+    pub(crate) fn with_folders(&self) -> Vec<(Vec<u8>, &Self)> {
+        let mut out = vec![(Vec::new(), self)];
+        let mut next = 0;
+        while let Some((path, folder)) = out.get(next) {
+            let below: Vec<(Vec<u8>, &Self)> =
+                folder.folders.iter().map(|(name, below)| (join(path, name), below)).collect();
+            out.extend(below);
+            next += 1;
+        }
+        out
+    }
+
+    /// Notes when the names of a folder were listed.
+    pub(crate) fn set_stamp(&mut self, path: &[u8], stamp: Option<Stamp>) {
+        if path.is_empty() {
+            self.stamp = stamp;
+            return;
+        }
+        let below = match split(path) {
+            (None, name) => self.folders.get_mut(name).map(|below| (below, &b""[..])),
+            (Some(first), rest) => self.folders.get_mut(first).map(|below| (below, rest)),
+        };
+        if let Some((below, rest)) = below {
+            below.set_stamp(rest, stamp);
+        }
     }
 
     pub(crate) fn get(&self, path: &[u8]) -> Option<&Known> {
@@ -115,47 +165,13 @@ impl Folder {
         }
     }
 
-    /// Every file with its path.
-    pub(crate) fn files(&self) -> Vec<(Vec<u8>, Known)> {
+    /// Every file and folder below, by path.
+    pub(crate) fn everything(&self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
-        self.visit(&mut Vec::new(), &mut |path, known| {
-            if let Some(known) = known {
-                out.push((path.to_vec(), *known));
-            }
-        });
-        out
-    }
-
-    /// Every folder, outer ones first.
-    pub(crate) fn folders(&self) -> Vec<Vec<u8>> {
-        let mut out = Vec::new();
-        self.visit(&mut Vec::new(), &mut |path, known| {
-            if known.is_none() {
-                out.push(path.to_vec());
-            }
-        });
-        out
-    }
-
-    fn visit(&self, path: &mut Vec<u8>, each: &mut dyn FnMut(&[u8], Option<&Known>)) {
-        let at = path.len();
-        let descend = |path: &mut Vec<u8>, name: &[u8]| {
-            path.truncate(at);
-            if at > 0 {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
-        };
-        for (name, known) in &self.files {
-            descend(path, name);
-            each(path, Some(known));
+        for (path, folder) in self.with_folders() {
+            out.extend(folder.files.keys().chain(folder.folders.keys()).map(|name| join(&path, name)));
         }
-        for (name, folder) in &self.folders {
-            descend(path, name);
-            each(path, None);
-            folder.visit(path, each);
-        }
-        path.truncate(at);
+        out
     }
 
     /// Writes the trees that are new and gives the id of the whole.
@@ -176,40 +192,60 @@ impl Folder {
         self.id = Some(id);
         Ok(id)
     }
+}
 
-    /// Paths whose file differs between the two, with what stood in each.
-    pub(crate) fn differences(&self, other: &Self) -> Vec<Difference> {
-        let mut out = Vec::new();
-        self.compare(other, &mut Vec::new(), &mut out);
-        out.sort_by(|a, b| a.path.cmp(&b.path));
-        out
+/// What differs between two trees of the store; folders that are the same are not even read.
+#[derive(Debug, Default)]
+pub(crate) struct Differences {
+    /// By path.
+    pub(crate) files: Vec<Difference>,
+    /// Folders that are only in the first, outer ones first.
+    pub(crate) gone: Vec<Vec<u8>>,
+    /// Folders that are only in the second, outer ones first.
+    pub(crate) come: Vec<Vec<u8>>,
+}
+
+impl Differences {
+    pub(crate) fn between(store: &Store, before: Oid, after: Oid) -> io::Result<Self> {
+        let mut out = Self::default();
+        out.compare(store, &[], Some(before), Some(after))?;
+        out.files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(out)
     }
 
-    fn compare(&self, other: &Self, path: &mut Vec<u8>, out: &mut Vec<Difference>) {
-        if self.id.is_some() && self.id == other.id {
-            return;
+    fn compare(
+        &mut self,
+        store: &Store,
+        path: &[u8],
+        before: Option<Oid>,
+        after: Option<Oid>,
+    ) -> io::Result<()> {
+        if before == after {
+            return Ok(());
         }
-        let at = path.len();
-        let full =
-            |path: &[u8], name: &[u8]| if at == 0 { name.to_vec() } else { [path, b"/", name].concat() };
-        let names: std::collections::BTreeSet<&Vec<u8>> =
-            self.files.keys().chain(other.files.keys()).collect();
+        let level = |id: Option<Oid>| id.map_or(Ok(Level::new()), |id| store.tree(&id));
+        let (old, new) = (level(before)?, level(after)?);
+        let names: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
         for name in names {
-            let (before, after) =
-                (self.files.get(name).map(|k| k.entry), other.files.get(name).map(|k| k.entry));
-            if before != after {
-                out.push(Difference { path: full(path, name), before, after });
+            let (before, after) = (old.get(name).copied(), new.get(name).copied());
+            if before == after {
+                continue;
             }
+            let path = join(path, name);
+            let file = |entry: Option<Entry>| entry.filter(|entry| entry.mode != Mode::Tree);
+            let tree = |entry: Option<Entry>| entry.filter(|entry| entry.mode == Mode::Tree).map(|e| e.id);
+            if file(before) != file(after) {
+                let (before, after) = (file(before), file(after));
+                self.files.push(Difference { path: path.clone(), before, after });
+            }
+            match (tree(before), tree(after)) {
+                (Some(_), None) => self.gone.push(path.clone()),
+                (None, Some(_)) => self.come.push(path.clone()),
+                _ => {}
+            }
+            self.compare(store, &path, tree(before), tree(after))?;
         }
-        let names: std::collections::BTreeSet<&Vec<u8>> =
-            self.folders.keys().chain(other.folders.keys()).collect();
-        let nothing = Self::default();
-        for name in names {
-            *path = full(&path[..at], name);
-            let (before, after) = (self.folders.get(name), other.folders.get(name));
-            before.unwrap_or(&nothing).compare(after.unwrap_or(&nothing), path, out);
-            path.truncate(at);
-        }
+        Ok(())
     }
 }
 
@@ -227,6 +263,10 @@ fn split(path: &[u8]) -> (Option<&[u8]>, &[u8]) {
         Some(slash) => (Some(&path[..slash]), &path[slash + 1..]),
         None => (None, path),
     }
+}
+
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
 }
 
 #[cfg(test)]
@@ -260,14 +300,19 @@ mod tests {
         fresh.set_folder(b"empty/inner");
         assert_eq!(fresh.write(&store, &mut writer).unwrap(), id);
         store.keep(writer).unwrap();
-        let loaded = Folder::load(&store, &id).unwrap();
-        assert_eq!(loaded.files(), fresh.files());
-        assert_eq!(loaded.folders(), [&b"b"[..], b"b/d", b"empty", b"empty/inner", b"z"]);
-        assert!(loaded.differences(&fresh).is_empty());
         let mut other = fresh.clone();
         other.remove(b"b");
         other.set(b"new", file(b"n"));
-        let changed: Vec<Vec<u8>> = loaded.differences(&other).into_iter().map(|d| d.path).collect();
-        assert_eq!(changed, [&b"b/c"[..], b"b/d/e", b"new"]);
+        let mut writer = store.writer();
+        let changed = other.write(&store, &mut writer).unwrap();
+        store.keep(writer).unwrap();
+        let found = Differences::between(&store, id, changed).unwrap();
+        let paths: Vec<&[u8]> = found.files.iter().map(|difference| &difference.path[..]).collect();
+        assert_eq!(paths, [&b"b/c"[..], b"b/d/e", b"new"]);
+        assert_eq!(found.gone, [&b"b"[..], b"b/d"]);
+        assert!(found.come.is_empty());
+        let back = Differences::between(&store, changed, id).unwrap();
+        assert_eq!((back.files.len(), back.come), (3, found.gone));
+        assert!(Differences::between(&store, id, id).unwrap().files.is_empty());
     }
 }

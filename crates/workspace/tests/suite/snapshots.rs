@@ -8,41 +8,46 @@ use std::{
     process::{Command, Stdio},
     sync::Arc,
 };
-use workspace::{Change, Retention, SnapshotError, Snapshots, Workspace};
+use workspace::{Caller, Change, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
 
-struct Place {
+/// Whoever calls in these tests.
+pub(crate) fn who() -> Caller {
+    Caller { session: "s".into(), tool: "test".into(), summary: String::new() }
+}
+
+pub(crate) struct Place {
     _temp: tempfile::TempDir,
-    root: PathBuf,
-    store: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) store: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         let (root, store) = (temp.path().join("work"), temp.path().join("store"));
         fs::create_dir(&root).unwrap();
         Self { _temp: temp, root, store }
     }
 
-    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    fn open(&self) -> Snapshots {
+    pub(crate) fn open(&self) -> Snapshots {
         let workspace = Arc::new(Workspace::open("w", &self.root).unwrap());
         Snapshots::open(workspace, &self.store, Retention::default()).unwrap()
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(crate) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git").arg("--git-dir").arg(&self.store).args(args).output().unwrap();
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Everything on disk but `.git`: path to content, mode or link target.
-    fn state(&self) -> BTreeMap<String, String> {
+    pub(crate) fn state(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         collect(&self.root, &self.root, &mut out);
         out
@@ -143,7 +148,7 @@ fn a_restore_brings_back_everything_and_spares_what_is_ignored() {
     place.write("ignored/later", "ignored too\n");
     place.write("new/b.log", "a log in a new folder\n");
 
-    let restored = snapshots.restore("good").unwrap();
+    let restored = snapshots.restore("good", &who()).unwrap();
     let mut expected = before.clone();
     expected.insert("ignored/later".into(), "0 ignored too\n".into());
     expected.insert("new/".into(), String::new());
@@ -153,7 +158,7 @@ fn a_restore_brings_back_everything_and_spares_what_is_ignored() {
     assert!(restored.changes.contains(&(Change::Created, "src/deep/er/mod.rs".into())));
     assert!(restored.changes.contains(&(Change::Changed, "plain.txt".into())));
     // A restore can itself be undone.
-    snapshots.undo().unwrap();
+    snapshots.undo(&who(), UndoOptions::default()).unwrap();
     assert_eq!(fs::read_to_string(place.root.join("plain.txt")).unwrap(), "changed\n");
     assert_eq!(fs::read_to_string(place.root.join("src")).unwrap(), "now a file\n");
     place.git(&["fsck", "--strict", "--no-dangling"]);
@@ -167,33 +172,9 @@ fn a_file_that_became_ignored_is_not_written_over() {
     snapshots.create("s", "").unwrap();
     place.write(".gitignore", "settings\n");
     place.write("settings", "precious\n");
-    let restored = snapshots.restore("s").unwrap();
+    let restored = snapshots.restore("s", &who()).unwrap();
     assert!(restored.changes.contains(&(Change::KeptIgnored, "settings".into())));
     assert_eq!(fs::read_to_string(place.root.join("settings")).unwrap(), "precious\n");
-}
-
-#[test]
-fn undo_goes_back_step_by_step() {
-    let place = Place::new();
-    place.write("f", "0");
-    let snapshots = place.open();
-    for step in 1..=3 {
-        assert!(snapshots.automatic(&format!("before step {step}")).unwrap());
-        place.write("f", step.to_string());
-    }
-    for step in (0..3).rev() {
-        let restored = snapshots.undo().unwrap();
-        assert_eq!(restored.description, format!("before step {}", step + 1));
-        assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), step.to_string());
-    }
-    assert!(matches!(snapshots.undo(), Err(SnapshotError::NothingToUndo)));
-    // A change after an undo begins a new line, from which undo goes back to before that change.
-    snapshots.automatic("before step 9").unwrap();
-    place.write("f", "9");
-    snapshots.undo().unwrap();
-    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "0");
-    // Nothing changed, nothing stored.
-    assert!(!snapshots.automatic("again").unwrap() || !snapshots.automatic("again").unwrap());
 }
 
 #[test]
@@ -230,7 +211,7 @@ fn the_users_repository_is_left_as_it_was() {
     snapshots.create("s", "").unwrap();
     place.write("f", "2");
     place.write("nested/g", "changed inside a repository of its own");
-    snapshots.restore("s").unwrap();
+    snapshots.restore("s", &who()).unwrap();
     assert!(fingerprint() == before);
     assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "1");
     assert_eq!(
@@ -271,13 +252,15 @@ fn many_packs_are_merged_and_old_automatic_ones_forgotten() {
     for n in 0..120 {
         place.write("f", format!("{n}"));
         place.write(&format!("d{}/g", n % 7), format!("{n}"));
-        snapshots.automatic("step").unwrap();
+        // Whoever asks finds what happened since and makes a step of it.
+        snapshots.diff("none", None, 1).unwrap_err();
     }
     place.git(&["fsck", "--strict", "--no-dangling"]);
     let packs = fs::read_dir(place.store.join("objects/pack")).unwrap().count() / 2;
     assert!(packs <= 51, "{packs}");
-    assert_eq!(fs::read_dir(place.store.join("refs/automatic")).unwrap().count(), 5);
-    snapshots.undo().unwrap();
+    // One more than asked for: the difference to it is the oldest step.
+    assert_eq!(place.git(&["for-each-ref", "refs/automatic"]).lines().count(), 6);
+    snapshots.restore("auto-119", &who()).unwrap();
     assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "118");
 }
 
@@ -291,8 +274,8 @@ fn restore_child() {
     let workspace = Arc::new(Workspace::open("w", folder.join("work")).unwrap());
     let snapshots = Snapshots::open(workspace, &folder.join("store"), Retention::default()).unwrap();
     loop {
-        snapshots.restore("a").unwrap();
-        snapshots.restore("b").unwrap();
+        snapshots.restore("a", &who()).unwrap();
+        snapshots.restore("b", &who()).unwrap();
     }
 }
 
@@ -300,7 +283,8 @@ fn restore_child() {
 fn a_killed_restore_loses_nothing() {
     let place = Place::new();
     let fill = |tag: &str| {
-        for n in 0..60 {
+        // More than are written one by one: those written in place are the dangerous ones.
+        for n in 0..140 {
             place.write(&format!("d{}/f{n}", n % 6), format!("{tag} {n}\n").repeat(50));
         }
         place.write(&format!("only-{tag}"), tag);
@@ -329,9 +313,9 @@ fn a_killed_restore_loses_nothing() {
         let snapshots = place.open();
         let now = place.state();
         assert!(now == a || now == b, "round {round}");
-        snapshots.restore("a").unwrap();
+        snapshots.restore("a", &who()).unwrap();
         assert!(place.state() == a, "round {round}");
-        snapshots.restore("b").unwrap();
+        snapshots.restore("b", &who()).unwrap();
         assert!(place.state() == b, "round {round}");
     }
     place.git(&["fsck", "--strict", "--no-dangling"]);

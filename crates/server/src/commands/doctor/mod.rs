@@ -18,8 +18,7 @@ use sandbox::{Outcome, Request, Sandbox, direct::Direct};
 use serde::Serialize;
 use serde_json::json;
 use std::{fmt::Write as _, process::ExitCode, sync::Arc, time::Duration};
-use tokio_util::sync::CancellationToken;
-use tools::{Access, Call, Host, Progress, SessionGuard};
+use tools::{Access, Call, Host, SessionGuard};
 
 /// Something that was asked for is missing.
 const LACKING: u8 = 1;
@@ -50,13 +49,7 @@ impl Desk {
 
     /// A call in each workspace.
     fn calls(&self) -> Vec<Call> {
-        let call = |workspace: &Arc<_>| Call {
-            session: Arc::clone(&self.session),
-            workspace: Arc::clone(workspace),
-            cancel: CancellationToken::new(),
-            progress: Progress::default(),
-            runtime: self.host.runtime(),
-        };
+        let call = |workspace: &Arc<_>| Call::beside(Arc::clone(&self.session), Arc::clone(workspace));
         self.host.workspaces.values().map(call).collect()
     }
 }

@@ -1,0 +1,155 @@
+//! Snapshots and what undo costs, beside git doing the same with its own commands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::probe::Times;
+use crate::report::{Report, ms, times, verdict};
+use crate::subjects::Subjects;
+use crate::tree;
+
+const FILES: usize = 5_000;
+const MANY_FILES: usize = 50_000;
+const ROUNDS: usize = 7;
+
+/// A tree, and git with an index and a repository of its own beside it.
+struct Place {
+    folder: tempfile::TempDir,
+    git: tempfile::TempDir,
+    files: Vec<PathBuf>,
+    round: usize,
+}
+
+impl Place {
+    fn new(subjects: &Subjects, files: usize) -> Result<Self> {
+        let (folder, git) = (subjects.folder()?, subjects.folder()?);
+        tree::make(folder.path(), files)?;
+        let mut all = Vec::new();
+        collect(&folder.path().join("src"), &mut all)?;
+        all.sort();
+        let place = Self { folder, git, files: all, round: 0 };
+        place.git(&["init", "-q", "--bare"])?;
+        place.git(&["config", "core.bare", "false"])?;
+        Ok(place)
+    }
+
+    /// New content in the first files, never the same twice.
+    fn change(&mut self, count: usize) -> Result<()> {
+        self.round += 1;
+        for (number, file) in self.files.iter().take(count).enumerate() {
+            let mut text = fs::read_to_string(file)?;
+            text.truncate(text.find("// round").unwrap_or(text.len()));
+            fs::write(file, format!("{text}// round {} of file {number}\n", self.round))?;
+        }
+        Ok(())
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<String> {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("GIT_DIR", self.git.path())
+            .env("GIT_WORK_TREE", self.folder.path())
+            .env("GIT_AUTHOR_NAME", "bench")
+            .env("GIT_AUTHOR_EMAIL", "bench@localhost")
+            .env("GIT_COMMITTER_NAME", "bench")
+            .env("GIT_COMMITTER_EMAIL", "bench@localhost")
+            .output()?;
+        ensure!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    fn git_create(&self) -> Result<String> {
+        self.git(&["add", "-A"])?;
+        let tree = self.git(&["write-tree"])?;
+        let commit = self.git(&["commit-tree", "-m", "snapshot", &tree])?;
+        self.git(&["update-ref", "refs/snapshots/s", &commit])?;
+        Ok(tree)
+    }
+
+    fn git_restore(&self, tree: &str) -> Result<()> {
+        self.git(&["add", "-A"])?;
+        self.git(&["read-tree", "-u", "--reset", tree]).map(|_| ())
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { collect(&path, files)? } else { files.push(path) }
+    }
+    Ok(())
+}
+
+pub(crate) fn snapshots(subjects: &Subjects, report: &mut Report) -> Result<()> {
+    let mut place = Place::new(subjects, FILES)?;
+    let mut client = subjects.product(place.folder.path())?;
+    client.text("snapshot_create", &json!({ "name": "base" }))?;
+    let base = place.git_create()?;
+    report.section(
+        &format!("Snapshots, {FILES} files"),
+        &["", "ours", "git's commands", "git beside ours", "asked", ""],
+    );
+    let mut row = |name: &str, ours: Duration, git: Duration, most: Duration| {
+        let met = ours < most && git >= ours * 10;
+        let asked = format!("< {} ms, ≥ 10 ×", most.as_millis());
+        report.row(&[name.to_owned(), ms(ours), ms(git), times(git, ours), asked, verdict(met)]);
+    };
+    let [mut ours, mut git] = [const { Times::new() }; 2];
+    for round in 0..ROUNDS {
+        place.change(10)?;
+        ours.time(|| client.text("snapshot_create", &json!({ "name": format!("s{round}") })))?;
+        place.change(10)?;
+        git.time(|| place.git_create())?;
+    }
+    row("create, durable, 10 changed", ours.median(), git.median(), Duration::from_millis(8));
+    for (count, most) in [(10, 10), (1_000, 40)] {
+        let [mut ours, mut git] = [const { Times::new() }; 2];
+        for _ in 0..ROUNDS {
+            place.change(count)?;
+            let text = ours.time(|| client.text("snapshot_restore", &json!({ "name": "base" })))?;
+            ensure!(text.contains(&format!("({count} file(s) changed)")), "{text}");
+            place.change(count)?;
+            git.time(|| place.git_restore(&base))?;
+        }
+        row(&format!("restore, {count} changed"), ours.median(), git.median(), Duration::from_millis(most));
+    }
+    calls(subjects, report)
+}
+
+/// What undo adds to a call.
+fn calls(subjects: &Subjects, report: &mut Report) -> Result<()> {
+    let folder = subjects.folder()?;
+    tree::make(folder.path(), MANY_FILES)?;
+    let off = subjects.scratch.join("no-undo.yaml");
+    fs::write(
+        &off,
+        "apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n  undo: { enabled: false }\n",
+    )?;
+    let off = off.to_str().context("the scratch folder's name")?;
+    let mut with = subjects.product(folder.path())?;
+    let mut without = subjects.product_with(folder.path(), &["--config", off])?;
+    let mut first = Times::default();
+    first.time(|| with.text("Bash", &json!({ "command": "echo first > changed" })))?;
+    without.text("Bash", &json!({ "command": "echo first > changed" }))?;
+    let [mut ours, mut bare] = [const { Times::new() }; 2];
+    for round in 0..40 {
+        let command = json!({ "command": format!("echo {round} > changed; echo {round} > src/part0/also") });
+        ours.time(|| with.text("Bash", &command))?;
+        bare.time(|| without.text("Bash", &command))?;
+    }
+    let added = ours.median().saturating_sub(bare.median());
+    report.section(&format!("Undo, {MANY_FILES} files"), &["", "median", "asked", ""]);
+    let none = String::new;
+    report.row(&["Bash that changes two files, undo off".to_owned(), ms(bare.median()), none(), none()]);
+    report.row(&["the same, undo on".to_owned(), ms(ours.median()), none(), none()]);
+    let met = verdict(added < Duration::from_millis(5));
+    report.row(&["added per call".to_owned(), ms(added), "< 5 ms".to_owned(), met]);
+    report.row(&["the first call, undo on".to_owned(), ms(first.median()), none(), none()]);
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! `undo`: back to before the last call that changed something.
+
+use super::snapshots::{Touched, list_changes, on_snapshots, refresh};
+use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches, record::caller};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use workspace::{Change, UndoOptions};
+
+/// Takes the last call back.
+pub(crate) struct Undo;
+
+/// What `undo` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// even if others changed the same files since
+    #[serde(default)]
+    force: Option<bool>,
+    /// the last call of whichever session
+    #[serde(default)]
+    any_session: Option<bool>,
+}
+
+/// What `undo` did.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Undone {
+    tool: String,
+    /// What that call was asked to do.
+    call: String,
+    /// The snapshot that takes the undo back.
+    before: String,
+    files: Vec<Touched>,
+}
+
+impl Tool for Undo {
+    const SPEC: Spec = Spec {
+        name: "undo",
+        group: Group::State,
+        class: Class::Write,
+        description: "Take back the last call of this session that changed files, shell commands too; again: the \
+                      one before. Ignored files stay.",
+        destructive: true,
+        idempotent: false,
+        open_world: false,
+        long: false,
+    };
+    const TOUCHES: Touches = Touches::Nothing;
+    type Args = Args;
+    type Output = Facts<Undone>;
+
+    async fn run(&self, call: &Call, args: Args) -> Result<Facts<Undone>, ToolError> {
+        let options =
+            UndoOptions { force: args.force == Some(true), any_session: args.any_session == Some(true) };
+        let who = caller(call, "undo", "");
+        let kept = call.host().snapshots.of(&call.workspace)?;
+        let done = on_snapshots(call, move |snapshots| snapshots.undo(&who, options)).await;
+        let lost = kept.lost().map(|why| format!("some calls are not in the history: {why}"));
+        let undone = done.map_err(|error| match (&lost, error) {
+            (Some(lost), ToolError::Caller { message, hint }) => {
+                ToolError::Caller { message: format!("{message}\n{lost}"), hint }
+            }
+            (_, error) => error,
+        })?;
+        refresh(call, &undone.changes).await;
+        let changed = undone.changes.iter().filter(|(change, _)| *change != Change::KeptIgnored).count();
+        let what = match undone.caller.summary.as_str() {
+            "" => undone.caller.tool.clone(),
+            summary => format!("{}: {summary}", undone.caller.tool),
+        };
+        let mut text = format!("undid {what} ({changed} file(s) changed):");
+        let files = list_changes(&undone.changes, &mut text);
+        text.push_str(&format!("\nto take this undo back: snapshot_restore {}", undone.before));
+        if let Some(lost) = lost {
+            text.push_str(&format!("\n{lost}"));
+        }
+        let facts =
+            Undone { tool: undone.caller.tool, call: undone.caller.summary, before: undone.before, files };
+        Ok(Facts { text, facts })
+    }
+}

@@ -1,0 +1,473 @@
+//! The history that undo goes back in: a step for every call that changed something.
+//!
+//! What a call changed is what differs on disk between its beginning and its end. Before a call that may change
+//! anything begins, everything as it is then is in the store; a call that changes one file it knows leaves the
+//! file's old content in a log instead and becomes a step later, so that it never waits for the store.
+
+use super::{
+    SnapshotError, Snapshots, State,
+    look::{self, Look, Looks},
+    object::{Commit, Entry, Kind, Mode, Oid},
+    pack::PackWriter,
+    pending::{After, Caller, Edit},
+    step::{By, Note, Step},
+    sweep::{Found, Sweep},
+    tree::Known,
+};
+use crate::{ContainedPath, beneath::as_path, walk};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::UNIX_EPOCH,
+};
+
+/// Larger files are not in automatic snapshots: nobody asked for the time they take.
+pub(super) const AUTOMATIC_LIMIT: u64 = 64 << 20;
+
+/// How sure a look at the disk has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// The journal is believed.
+    Events,
+    /// Every stamp is compared.
+    Stamps,
+}
+
+/// A call that runs. [`Snapshots::finish`] makes what it did a step.
+#[derive(Debug)]
+pub struct Recording {
+    call: String,
+}
+
+/// A file that a call is about to change by itself.
+#[derive(Debug)]
+pub struct Noted {
+    call: String,
+}
+
+/// A call that runs, as the history sees it.
+pub(super) struct Open {
+    call: String,
+    caller: Caller,
+    /// Somebody waits for it; else it runs on in the background.
+    foreground: bool,
+}
+
+/// Steps in the making, written all at once.
+struct Batch {
+    writer: PackWriter,
+    steps: Vec<Step>,
+}
+
+impl Snapshots {
+    /// A call begins that may change anything: everything as it is now is in the store when this returns.
+    ///
+    /// # Errors
+    /// The store cannot be written; then the call cannot be undone.
+    pub fn begin(&self, caller: &Caller) -> Result<Recording, SnapshotError> {
+        let mut state = self.lock();
+        self.advance(&mut state, Trust::Events, None)?;
+        let call = new_call();
+        self.pending.begin(&call, caller)?;
+        state.open.push(Open { call: call.clone(), caller: caller.clone(), foreground: true });
+        Ok(Recording { call })
+    }
+
+    /// The call was answered, though what it started runs on.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn go_on(&self, recording: &Recording) -> Result<(), SnapshotError> {
+        let mut state = self.lock();
+        let done = self.advance(&mut state, Trust::Events, Some(&recording.call));
+        for open in state.open.iter_mut().filter(|open| open.call == recording.call) {
+            open.foreground = false;
+        }
+        done
+    }
+
+    /// The call is over: what it changed becomes a step.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn finish(&self, recording: &Recording) -> Result<(), SnapshotError> {
+        let mut state = self.lock();
+        let done = self.advance(&mut state, Trust::Events, Some(&recording.call));
+        state.open.retain(|open| open.call != recording.call);
+        done?;
+        Ok(self.pending.end(&recording.call)?)
+    }
+
+    /// A call is about to change one file that holds `before`. Does not wait for the disk: what is written here
+    /// survives this process, and becomes history with the next [`Snapshots::flush`].
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn note(
+        &self,
+        caller: &Caller,
+        path: &ContainedPath,
+        before: Option<&[u8]>,
+    ) -> Result<Option<Noted>, SnapshotError> {
+        // Content of ignored files is kept nowhere.
+        let relative = path.relative();
+        if !self.workspace.live_knows(relative) && walk::leaves_out_file(&self.workspace, relative) {
+            return Ok(None);
+        }
+        let mode = self.workspace.lstat(relative).ok().and_then(|stat| look::mode(&stat));
+        let call = new_call();
+        self.pending.edit(Edit {
+            call: call.clone(),
+            caller: caller.clone(),
+            path: relative.as_os_str().as_bytes().to_vec(),
+            before: before.map(|before| (mode.unwrap_or(Mode::File), before.to_vec())),
+            after: After::InFlight,
+        })?;
+        Ok(Some(Noted { call }))
+    }
+
+    /// The file was changed to `after`, or was not changed at all.
+    pub fn noted(&self, noted: &Noted, after: Option<Arc<[u8]>>) {
+        self.pending.edited(&noted.call, after);
+    }
+
+    /// Makes history of what was noted.
+    ///
+    /// # Errors
+    /// The store cannot be written; what was noted waits on.
+    pub fn flush(&self) -> Result<(), SnapshotError> {
+        if self.pending.waiting() == 0 {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        self.advance(&mut state, Trust::Events, None)
+    }
+
+    /// Brings the history up to what is on disk. Changes that no note explains are those of `ending`, or else of
+    /// the call that began last and still runs.
+    pub(super) fn advance(
+        &self,
+        state: &mut State,
+        trust: Trust,
+        ending: Option<&str>,
+    ) -> Result<(), SnapshotError> {
+        let events = self.workspace.events_since(state.cursor);
+        let named = match &events {
+            Some(changes) if state.known && trust == Trust::Events => changes.paths.as_deref(),
+            _ => None,
+        };
+        if named.is_some_and(<[_]>::is_empty) && state.recheck.is_empty() && self.pending.waiting() == 0 {
+            return Ok(());
+        }
+        let _alone = self.store.exclusive()?;
+        self.reload(state)?;
+        let mut batch = Batch { writer: self.store.writer(), steps: Vec::new() };
+        let extra: Vec<PathBuf> =
+            state.recheck.iter().chain(state.large.keys()).map(|path| as_path(path).to_owned()).collect();
+        let found = {
+            let State { seen, around, known, .. } = state;
+            let sweep = Sweep {
+                workspace: &self.workspace,
+                seen,
+                looks: Looks {
+                    workspace: &self.workspace,
+                    store: &self.store,
+                    writer: &mut batch.writer,
+                    limit: AUTOMATIC_LIMIT,
+                },
+            };
+            match named {
+                _ if !*known => sweep.all(around),
+                Some(paths) => sweep.paths(&[paths, &extra].concat(), around),
+                None => sweep.stamps(&extra, around),
+            }?
+        };
+        // Only now: an edit that was finished while we looked is its own call's doing.
+        let (taken, in_flight) = self.pending.take();
+        let mut edits = std::mem::take(&mut state.left.edits);
+        edits.extend(taken);
+        let done = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending);
+        let done = done.and_then(|()| self.keep(state, batch));
+        match done {
+            Ok(()) => {
+                state.known = true;
+                state.cursor = events.map_or(0, |changes| changes.cursor);
+                Ok(self.pending.recorded(&edits)?)
+            }
+            Err(error) => {
+                // What is known no longer fits what is stored: look at everything the next time.
+                self.pending.put_back(edits);
+                state.forget();
+                Err(error)
+            }
+        }
+    }
+
+    fn make_steps(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        found: Found,
+        edits: &[Edit],
+        in_flight: &[Vec<u8>],
+        ending: Option<&str>,
+    ) -> Result<(), SnapshotError> {
+        let mut paths: BTreeSet<Vec<u8>> = edits.iter().map(|edit| edit.path.clone()).collect();
+        // Another process may have made history meanwhile.
+        let in_line = state.known && state.steps.last().map(|step| step.tree) == state.seen.id();
+        if in_line {
+            for edit in edits {
+                self.make_edit(state, batch, edit, None, ending)?;
+            }
+            paths.extend(in_flight.iter().cloned());
+            state.absorb(found, &paths);
+        } else {
+            // Only what is there now is known: go back to before the edits, then forward again.
+            state.absorb(found, &in_flight.iter().cloned().collect());
+            let now: BTreeMap<&Vec<u8>, Option<Known>> =
+                paths.iter().map(|path| (path, state.seen.get(path).copied())).collect();
+            let mut first = BTreeSet::new();
+            for edit in edits.iter().filter(|edit| first.insert(&edit.path)) {
+                let before = self.entry_of(batch, edit)?;
+                state.put(&edit.path, before.map(|entry| Known { entry, stamp: None }));
+            }
+            let note = state.interrupted().unwrap_or_else(|| state.owner(ending));
+            self.make_step(state, batch, note)?;
+            for edit in edits {
+                let disk = now.get(&edit.path).copied().flatten().map(|known| known.entry);
+                self.make_edit(state, batch, edit, Some(disk), ending)?;
+            }
+            for (path, known) in now {
+                state.put(path, known);
+            }
+        }
+        let note = state.owner(ending);
+        self.make_step(state, batch, note)
+    }
+
+    fn entry_of(&self, batch: &mut Batch, edit: &Edit) -> io::Result<Option<Entry>> {
+        let Some((mode, content)) = &edit.before else { return Ok(None) };
+        Ok(Some(Entry { mode: *mode, id: look::keep(&self.store, &mut batch.writer, content)? }))
+    }
+
+    /// One edit as a step of its own. `disk` is what is there now, for an edit whose process is gone.
+    fn make_edit(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        edit: &Edit,
+        disk: Option<Option<Entry>>,
+        ending: Option<&str>,
+    ) -> Result<(), SnapshotError> {
+        let content = match &edit.after {
+            After::Content(content) => Some(content),
+            After::Whatever => None,
+            After::Nothing | After::InFlight => return Ok(()),
+        };
+        let path = as_path(&edit.path);
+        let large = content.is_some_and(|content| content.len() as u64 > AUTOMATIC_LIMIT);
+        if large || walk::leaves_out_file(&self.workspace, path) {
+            return Ok(());
+        }
+        let before = self.entry_of(batch, edit)?;
+        if state.seen.get(&edit.path).map(|known| known.entry) != before {
+            let note = state.owner(ending);
+            state.put(&edit.path, before.map(|entry| Known { entry, stamp: None }));
+            self.make_step(state, batch, note)?;
+        }
+        let after = match content {
+            None => disk.flatten(),
+            Some(content) => {
+                let mode = before.map_or(Mode::File, |before| before.mode);
+                Some(Entry { mode, id: look::keep(&self.store, &mut batch.writer, content)? })
+            }
+        };
+        state.put(&edit.path, after.map(|entry| Known { entry, stamp: None }));
+        let mut note = Note::new(By::Call(edit.call.clone()), &edit.caller);
+        if matches!(edit.after, After::Whatever) {
+            note.process = 0;
+        }
+        self.make_step(state, batch, note)
+    }
+
+    /// A step, when the state differs from the one before.
+    fn make_step(&self, state: &mut State, batch: &mut Batch, note: Note) -> Result<(), SnapshotError> {
+        let tree = state.seen.write(&self.store, &mut batch.writer)?;
+        let last = batch.steps.last().or(state.steps.last());
+        if last.is_some_and(|last| last.tree == tree) {
+            return Ok(());
+        }
+        let note = if last.is_none() { Note::new(By::Base, &Caller::default()) } else { note };
+        let number = last.map_or(1, |last| last.number + 1);
+        let seconds = now();
+        let content = Commit { tree, seconds, message: note.message() }.encode();
+        let commit = Kind::Commit.id(&content);
+        if !self.store.contains(&commit) {
+            batch.writer.put(Kind::Commit, commit, &content)?;
+        }
+        batch.steps.push(Step { number, commit, tree, seconds, note });
+        Ok(())
+    }
+
+    /// Makes steps durable, forgets those past their number or age.
+    fn keep(&self, state: &mut State, batch: Batch) -> Result<(), SnapshotError> {
+        self.store.keep(batch.writer)?;
+        if batch.steps.is_empty() {
+            return Ok(());
+        }
+        let mut steps = state.steps.clone();
+        steps.extend(batch.steps);
+        let oldest = now() - i64::try_from(self.retention.age.as_secs()).unwrap_or(i64::MAX);
+        // One more than the number: the difference to it is the oldest step's own.
+        let excess = steps.len().saturating_sub(self.retention.count.max(1) + 1);
+        let aged = steps.iter().take_while(|step| step.seconds < oldest).count();
+        steps.drain(..excess.max(aged).min(steps.len() - 1));
+        self.store.set_automatic(steps.iter().map(|step| (step.number, step.commit)))?;
+        state.steps = steps;
+        state.steps_stamp = self.store.automatic_stamp();
+        Ok(self.store.tidy()?)
+    }
+
+    /// Learns what other processes did.
+    pub(super) fn reload(&self, state: &mut State) -> Result<(), SnapshotError> {
+        let stamp = self.store.automatic_stamp();
+        if stamp == state.steps_stamp {
+            return Ok(());
+        }
+        let mut steps = Vec::new();
+        for (number, commit) in self.store.automatic()? {
+            let known = state.steps.iter().find(|step| step.number == number && step.commit == commit);
+            steps.push(match known {
+                Some(step) => step.clone(),
+                None => Step::load(&self.store, number, commit)?,
+            });
+        }
+        let ours = state.seen.id();
+        if state.known && !steps.iter().any(|step| Some(step.tree) == ours) {
+            // What we hold to be stored may be gone with its step.
+            state.forget();
+        }
+        (state.steps, state.steps_stamp) = (steps, stamp);
+        Ok(())
+    }
+
+    /// Records that a tree was put in place by a call or by an undo.
+    pub(super) fn put_step(&self, state: &mut State, by: By, caller: &Caller) -> Result<(), SnapshotError> {
+        let mut batch = Batch { writer: self.store.writer(), steps: Vec::new() };
+        self.make_step(state, &mut batch, Note::new(by, caller))?;
+        self.keep(state, batch)
+    }
+
+    /// The tree of everything, also of what is too large for automatic snapshots.
+    pub(super) fn whole_tree(&self, state: &mut State) -> Result<Oid, SnapshotError> {
+        let mut writer = self.store.writer();
+        if state.large.is_empty() {
+            return Ok(state.seen.write(&self.store, &mut writer)?);
+        }
+        let paths: Vec<Box<Path>> = state.large.keys().map(|path| as_path(path).into()).collect();
+        let known = |path: &Path| state.large.get(path.as_os_str().as_bytes())?.as_ref();
+        let mut looks =
+            Looks { workspace: &self.workspace, store: &self.store, writer: &mut writer, limit: u64::MAX };
+        let seen = looks.at(&paths, &known)?;
+        for (path, look) in paths.iter().zip(seen) {
+            let path = path.as_os_str().as_bytes();
+            match look {
+                Look::New(known) => drop(state.large.insert(path.to_vec(), Some(known))),
+                Look::Gone => drop(state.large.remove(path)),
+                Look::Same | Look::Large => {}
+            }
+        }
+        let mut whole = state.seen.clone();
+        for (path, known) in &state.large {
+            if let Some(known) = known {
+                whole.set(path, *known);
+            }
+        }
+        let tree = whole.write(&self.store, &mut writer)?;
+        self.store.keep(writer)?;
+        Ok(tree)
+    }
+}
+
+impl State {
+    fn put(&mut self, path: &[u8], known: Option<Known>) {
+        match known {
+            Some(known) => self.seen.set(path, known),
+            None => self.seen.remove(path),
+        }
+    }
+
+    /// Takes in what was found on disk, but for `except`, which is looked at again the next time.
+    fn absorb(&mut self, found: Found, except: &BTreeSet<Vec<u8>>) {
+        self.recheck.clear();
+        for path in found.gone {
+            if except.contains(&path) {
+                self.recheck.insert(path);
+            } else {
+                self.seen.remove(&path);
+                self.large.remove(&path);
+            }
+        }
+        for (path, stamp) in found.folders {
+            if !path.is_empty() {
+                self.seen.set_folder(&path);
+            }
+            self.seen.set_stamp(&path, stamp);
+        }
+        for path in found.large {
+            self.seen.remove(&path);
+            self.large.entry(path).or_insert(None);
+        }
+        for (path, known) in found.files {
+            if except.contains(&path) {
+                self.recheck.insert(path);
+            } else {
+                self.large.remove(&path);
+                self.seen.set(&path, known);
+            }
+        }
+    }
+
+    /// Nothing is known any more; the next look is a look at everything.
+    pub(super) fn forget(&mut self) {
+        self.seen = super::Folder::default();
+        self.large.clear();
+        self.known = false;
+        self.cursor = 0;
+    }
+
+    /// Whose doing a change is that no note explains.
+    fn owner(&self, ending: Option<&str>) -> Note {
+        let last = |foreground: bool| self.open.iter().rev().find(|open| open.foreground == foreground);
+        let ending = ending.and_then(|call| self.open.iter().find(|open| open.call == call));
+        let Some(open) = ending.or_else(|| last(true)).or_else(|| last(false)) else {
+            return Note::new(By::Outside, &Caller::default());
+        };
+        let beside = |other: &&Open| other.foreground && other.caller.session != open.caller.session;
+        let shared = self.open.iter().any(|other| beside(&other));
+        Note { shared, ..Note::new(By::Call(open.call.clone()), &open.caller) }
+    }
+
+    /// The call that a process which is gone did not finish.
+    fn interrupted(&mut self) -> Option<Note> {
+        let (call, caller) = std::mem::take(&mut self.left.calls).pop()?;
+        Some(Note { process: 0, ..Note::new(By::Call(call), &caller) })
+    }
+}
+
+fn now() -> i64 {
+    UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed())
+}
+
+/// A name for a call that no other call ever had.
+pub(super) fn new_call() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    format!("{now:x}-{:x}-{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,206 @@
+//! Reading files into the store, many at a time with all threads.
+
+use super::{
+    object::{Entry, Kind, Mode, Oid},
+    pack::{PackWriter, Packer},
+    store::Store,
+    tree::{Known, Stamp},
+};
+use crate::{Workspace, walk};
+use rustix::{
+    fs::{FileType, Mode as Bits, OFlags, Stat},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+    time::UNIX_EPOCH,
+};
+
+/// Above this a file is streamed into the store instead of being held in memory.
+const STREAMED: u64 = 8 << 20;
+/// A file changed this shortly before it was read may change again within the same tick of the clock.
+const TICK_NANOS: i128 = 20_000_000;
+/// Files that are read before what was read is written.
+const BLOCK: usize = 2048;
+/// Files for which a second thread is worth its start.
+const ALONE: usize = 64;
+
+/// What a look at one file told.
+pub(super) enum Look {
+    /// It is what was known.
+    Same,
+    /// It is gone, is neither file nor symlink, or may not be read.
+    Gone,
+    /// It is larger than what is kept.
+    Large,
+    /// It is this.
+    New(Known),
+}
+
+/// Looks at files and puts new contents into a pack.
+pub(super) struct Looks<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) store: &'a Store,
+    pub(super) writer: &'a mut PackWriter,
+    /// Larger files are not read.
+    pub(super) limit: u64,
+}
+
+/// What one thread saw.
+enum Seen {
+    Done(Look),
+    /// Content that the store does not have, as it stands in a pack.
+    Content(Known, Vec<u8>),
+    Streamed(Stat),
+}
+
+impl Looks<'_> {
+    /// One look for each path.
+    pub(super) fn at<'k>(
+        &mut self,
+        paths: &[Box<Path>],
+        known: &(dyn Fn(&Path) -> Option<&'k Known> + Sync),
+    ) -> io::Result<Vec<Look>> {
+        let mut looks = Vec::with_capacity(paths.len());
+        for block in paths.chunks(BLOCK) {
+            let (workspace, store, limit) = (self.workspace, self.store, self.limit);
+            let work = |paths: &[Box<Path>]| -> io::Result<Vec<Seen>> {
+                let mut packer = Packer::new();
+                let mut one = |path: &Path| see(workspace, store, &mut packer, path, known(path), limit);
+                paths.iter().map(|path| one(path)).collect()
+            };
+            let seen: Vec<Seen> = if block.len() < ALONE {
+                work(block)?
+            } else {
+                let share = block.len().div_ceil(walk::threads());
+                let parts = std::thread::scope(|scope| {
+                    let running: Vec<_> =
+                        block.chunks(share).map(|part| scope.spawn(move || work(part))).collect();
+                    let died = || Err(io::Error::other("a thread that read files died"));
+                    running.into_iter().map(|t| t.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
+                });
+                parts.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect()
+            };
+            for (path, seen) in block.iter().zip(seen) {
+                looks.push(match seen {
+                    Seen::Done(look) => look,
+                    Seen::Content(known, object) => {
+                        self.writer.put_raw(known.entry.id, &object)?;
+                        Look::New(known)
+                    }
+                    Seen::Streamed(stat) => self.stream(path, &stat)?,
+                });
+            }
+        }
+        Ok(looks)
+    }
+
+    fn stream(&mut self, path: &Path, stat: &Stat) -> io::Result<Look> {
+        // A file that keeps changing is taken as it was at some moment; three tries at a whole one.
+        for _ in 0..3 {
+            let Some(mut file) = open(self.workspace, path)? else { return Ok(Look::Gone) };
+            let size = file.metadata()?.len();
+            if let (Some(id), Some(mode)) = (self.writer.put_stream(&mut file, size)?, mode(stat)) {
+                return Ok(Look::New(known(Entry { mode, id }, stat)));
+            }
+        }
+        Err(io::Error::other(format!("{} changes faster than it can be read", path.display())))
+    }
+}
+
+fn see(
+    workspace: &Workspace,
+    store: &Store,
+    packer: &mut Packer,
+    path: &Path,
+    before: Option<&Known>,
+    limit: u64,
+) -> io::Result<Seen> {
+    let stat = match workspace.lstat(path) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(Seen::Done(Look::Gone)),
+        Err(errno) => return Err(errno.into()),
+    };
+    let Some(mode) = mode(&stat) else { return Ok(Seen::Done(Look::Gone)) };
+    if before.is_some_and(|before| before.stamp == Some(stamp(&stat)) && before.entry.mode == mode) {
+        return Ok(Seen::Done(Look::Same));
+    }
+    let size = stat.st_size.cast_unsigned();
+    let content = if mode == Mode::Symlink {
+        let Ok(target) = read_link(workspace, path) else { return Ok(Seen::Done(Look::Gone)) };
+        target
+    } else if size > limit {
+        return Ok(Seen::Done(Look::Large));
+    } else if size > STREAMED {
+        return Ok(Seen::Streamed(stat));
+    } else {
+        let Some(mut file) = open(workspace, path)? else { return Ok(Seen::Done(Look::Gone)) };
+        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        file.read_to_end(&mut content)?;
+        content
+    };
+    let id = Kind::Blob.id(&content);
+    let known = known(Entry { mode, id }, &stat);
+    if before == Some(&known) {
+        return Ok(Seen::Done(Look::Same));
+    }
+    if store.contains(&id) {
+        return Ok(Seen::Done(Look::New(known)));
+    }
+    Ok(Seen::Content(known, packer.object(Kind::Blob, &content)?))
+}
+
+fn known(entry: Entry, stat: &Stat) -> Known {
+    Known { entry, stamp: settled(stat).then(|| stamp(stat)) }
+}
+
+fn open(workspace: &Workspace, path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    match workspace.root.open_at(path, flags, Bits::empty()) {
+        Ok(fd) => Ok(Some(File::from(fd))),
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn read_link(workspace: &Workspace, path: &Path) -> Result<Vec<u8>, Errno> {
+    let link = workspace.root.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Bits::empty())?;
+    Ok(rustix::fs::readlinkat(link, "", Vec::new())?.into_bytes())
+}
+
+/// How the file would stand in a tree; `None` for what cannot.
+pub(super) fn mode(stat: &Stat) -> Option<Mode> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => Some(Mode::Symlink),
+        FileType::RegularFile if stat.st_mode & 0o100 != 0 => Some(Mode::Executable),
+        FileType::RegularFile => Some(Mode::File),
+        _ => None,
+    }
+}
+
+pub(super) fn stamp(stat: &Stat) -> Stamp {
+    Stamp {
+        inode: stat.st_ino,
+        size: stat.st_size.cast_unsigned(),
+        mtime: (stat.st_mtime, stat.st_mtime_nsec),
+        ctime: (stat.st_ctime, stat.st_ctime_nsec),
+    }
+}
+
+/// Whether another change would surely move the times.
+pub(super) fn settled(stat: &Stat) -> bool {
+    let now = UNIX_EPOCH.elapsed().map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(i128::MAX));
+    let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+    now - changed > TICK_NANOS
+}
+
+/// The id of content, put into the pack when the store does not have it.
+pub(super) fn keep(store: &Store, writer: &mut PackWriter, content: &[u8]) -> io::Result<Oid> {
+    let id = Kind::Blob.id(content);
+    if !store.contains(&id) {
+        writer.put(Kind::Blob, id, content)?;
+    }
+    Ok(id)
+}

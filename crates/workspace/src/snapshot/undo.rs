@@ -1,0 +1,198 @@
+//! Taking the last call back.
+
+use super::{
+    SnapshotError, Snapshots, State,
+    history::{Trust, new_call},
+    object::{Entry, Oid},
+    pending::Caller,
+    restore::{Change, Intent},
+    step::{By, Step},
+    to_path,
+    tree::{Differences, Known},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    io,
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Which call is taken back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UndoOptions {
+    /// The last call of whichever session, instead of the asking one's.
+    pub any_session: bool,
+    /// Also when its files were changed since.
+    pub force: bool,
+}
+
+/// What an undo did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undone {
+    /// The call that was taken back.
+    pub caller: Caller,
+    /// When it changed something last.
+    pub at: SystemTime,
+    /// The automatic snapshot that holds everything as it was before the undo.
+    pub before: String,
+    /// Each file that was touched or deliberately not touched, by path.
+    pub changes: Vec<(Change, PathBuf)>,
+}
+
+/// What one call changed in all its steps together.
+#[derive(Default)]
+struct Delta {
+    files: BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>,
+    made: BTreeSet<Vec<u8>>,
+    removed: BTreeSet<Vec<u8>>,
+    shared: bool,
+    last: usize,
+}
+
+impl Snapshots {
+    /// Takes back the last call of `caller`'s session that changed something; called again, the one before it.
+    /// Only files which that call changed are touched.
+    ///
+    /// # Errors
+    /// There is nothing to take back, its files were changed since by somebody else, or the disk failed.
+    pub fn undo(&self, caller: &Caller, options: UndoOptions) -> Result<Undone, SnapshotError> {
+        let mut state = self.lock();
+        self.advance(&mut state, Trust::Stamps, None)?;
+        let _alone = self.store.exclusive()?;
+        self.reload(&mut state)?;
+        let (call, delta) = self.last_call(&state, &caller.session, options)?;
+        let step =
+            state.steps.get(delta.last).cloned().ok_or(SnapshotError::NothingToUndo { others: None })?;
+        if !options.force {
+            self.refuse_conflicts(&state, &step, &delta)?;
+        }
+        let before = state.steps.last().map(Step::name).unwrap_or_default();
+        let tree = self.target(&mut state, &delta)?;
+        let from = self.base(&mut state, false)?;
+        let changes = self.put_in_place(&mut state, from, Intent { tree, whole: false })?;
+        self.put_step(&mut state, By::Undo(call), caller)?;
+        let at = UNIX_EPOCH + Duration::from_secs(u64::try_from(step.seconds).unwrap_or(0));
+        Ok(Undone { caller: step.note.caller, at, before, changes })
+    }
+
+    /// The call to take back and what it changed.
+    fn last_call(
+        &self,
+        state: &State,
+        session: &str,
+        options: UndoOptions,
+    ) -> Result<(String, Delta), SnapshotError> {
+        let undone: HashSet<&str> = state
+            .steps
+            .iter()
+            .filter_map(|step| match &step.note.by {
+                By::Undo(call) => Some(call.as_str()),
+                _ => None,
+            })
+            .collect();
+        let mut others = None;
+        let mut passed = HashSet::new();
+        // The oldest step has nothing before it to go back to.
+        for step in state.steps.iter().skip(1).rev() {
+            let By::Call(call) = &step.note.by else { continue };
+            if undone.contains(call.as_str()) || !passed.insert(call.as_str()) {
+                continue;
+            }
+            if !options.any_session && !step.note.is_of(session) {
+                others = others.or_else(|| Some(step.note.words()));
+                continue;
+            }
+            let delta = self.delta(state, call)?;
+            if !delta.files.is_empty() || !delta.made.is_empty() || !delta.removed.is_empty() {
+                return Ok((call.clone(), delta));
+            }
+        }
+        Err(SnapshotError::NothingToUndo { others })
+    }
+
+    fn delta(&self, state: &State, call: &str) -> io::Result<Delta> {
+        let mut delta = Delta::default();
+        for (at, pair) in state.steps.windows(2).enumerate() {
+            let [before, after] = pair else { continue };
+            if after.note.by != By::Call(call.to_owned()) {
+                continue;
+            }
+            let Differences { files, gone, come } =
+                Differences::between(&self.store, before.tree, after.tree)?;
+            for file in files {
+                delta.files.entry(file.path).or_insert((file.before, None)).1 = file.after;
+            }
+            for folder in come {
+                if !delta.removed.remove(&folder) {
+                    delta.made.insert(folder);
+                }
+            }
+            for folder in gone {
+                if !delta.made.remove(&folder) {
+                    delta.removed.insert(folder);
+                }
+            }
+            delta.shared |= after.note.shared;
+            delta.last = at + 1;
+        }
+        delta.files.retain(|_, (before, after)| before != after);
+        Ok(delta)
+    }
+
+    /// Nobody else's work is lost without a word.
+    fn refuse_conflicts(&self, state: &State, step: &Step, delta: &Delta) -> Result<(), SnapshotError> {
+        let mut files = Vec::new();
+        for (path, (before, after)) in &delta.files {
+            let now = state.seen.get(path).map(|known| known.entry);
+            if now != *after && now != *before {
+                files.push((to_path(path), self.blame(state, delta.last, path)?));
+            }
+        }
+        if files.is_empty() && !delta.shared {
+            return Ok(());
+        }
+        Err(SnapshotError::Conflict { tool: step.note.caller.tool.clone(), files, shared: delta.shared })
+    }
+
+    /// Who changed a file after a step.
+    fn blame(&self, state: &State, after: usize, path: &[u8]) -> io::Result<String> {
+        for pair in state.steps.windows(2).skip(after).rev() {
+            let [before, step] = pair else { continue };
+            let differences = Differences::between(&self.store, before.tree, step.tree)?;
+            if differences.files.iter().any(|file| file.path == path) {
+                return Ok(step.note.words());
+            }
+        }
+        Ok("changed since".to_owned())
+    }
+
+    /// The tree of everything as it is, but for what is taken back.
+    fn target(&self, state: &mut State, delta: &Delta) -> Result<Oid, SnapshotError> {
+        let mut target = state.seen.clone();
+        for (path, (before, _)) in &delta.files {
+            match before {
+                Some(entry) => target.set(path, Known { entry: *entry, stamp: None }),
+                None => target.remove(path),
+            }
+        }
+        for folder in &delta.removed {
+            if target.get(folder).is_none() {
+                target.set_folder(folder);
+            }
+        }
+        for folder in delta.made.iter().rev() {
+            if target.folder(folder).is_some_and(|folder| folder.everything().is_empty()) {
+                target.remove(folder);
+            }
+        }
+        let mut writer = self.store.writer();
+        let tree = target.write(&self.store, &mut writer)?;
+        self.store.keep(writer)?;
+        Ok(tree)
+    }
+
+    /// A call of its own, for what a restore does.
+    pub(super) fn own_call() -> By {
+        By::Call(new_call())
+    }
+}

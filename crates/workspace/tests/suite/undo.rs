@@ -1,0 +1,369 @@
+//! Undo: what a call changed goes back, and nothing else does.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+};
+
+use crate::kit::myself;
+use crate::snapshots::Place;
+use workspace::{
+    Caller, Change, Expected, LiveOptions, Retention, SnapshotError, Snapshots, UndoOptions, Undone,
+    Workspace,
+};
+
+const PLAIN: UndoOptions = UndoOptions { any_session: false, force: false };
+
+fn by(session: &str, tool: &str) -> Caller {
+    Caller { session: session.into(), tool: tool.into(), summary: format!("{tool} of {session}") }
+}
+
+/// A place with its history.
+struct History {
+    place: Place,
+    workspace: Arc<Workspace>,
+    snapshots: Snapshots,
+}
+
+impl History {
+    fn new(live: bool) -> Self {
+        Self::of(Place::new(), live)
+    }
+
+    fn of(place: Place, live: bool) -> Self {
+        let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+        if live {
+            workspace.go_live_now(LiveOptions::default());
+        }
+        let snapshots = Snapshots::open(
+            Arc::clone(&workspace),
+            &place.store,
+            Retention { count: 500, ..Retention::default() },
+        )
+        .unwrap();
+        Self { place, workspace, snapshots }
+    }
+
+    /// A call that may do anything, as a shell's.
+    fn call(&self, session: &str, work: impl FnOnce()) {
+        let recording = self.snapshots.begin(&by(session, "Bash")).unwrap();
+        work();
+        self.snapshots.finish(&recording).unwrap();
+    }
+
+    /// A call that changes one file it knows.
+    fn edit(&self, session: &str, path: &str, content: &str) {
+        note(&self.workspace, &self.snapshots, session, path, content);
+    }
+
+    fn undo(&self, session: &str) -> Result<Undone, SnapshotError> {
+        self.snapshots.undo(&by(session, "undo"), PLAIN)
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.place.root.join(path)).unwrap_or_else(|error| error.kind().to_string())
+    }
+}
+
+fn note(workspace: &Workspace, snapshots: &Snapshots, session: &str, path: &str, content: &str) {
+    let path = workspace.resolve(path).unwrap();
+    let mut noted = None;
+    let written = workspace.update::<()>(&path, Expected::Anything, |old| {
+        noted = snapshots.note(&by(session, "Edit"), &path, old).unwrap();
+        Ok(content.as_bytes().to_vec())
+    });
+    if let Some(noted) = noted {
+        snapshots.noted(&noted, Some(written.unwrap().new));
+    }
+}
+
+#[test]
+fn calls_go_back_one_by_one() {
+    for live in [false, true] {
+        let history = History::new(live);
+        let root = history.place.root.clone();
+        history.place.write("a", "0");
+        history.place.write("run", "#!/bin/sh\n");
+        symlink("a", root.join("link")).unwrap();
+        let mut states = Vec::new();
+        let mut step = |work: &dyn Fn()| {
+            states.push(history.place.state());
+            work();
+        };
+        step(&|| history.edit("s", "a", "1"));
+        step(&|| history.edit("s", "a", "2"));
+        step(&|| {
+            history.call("s", || {
+                fs::set_permissions(root.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
+            });
+        });
+        step(&|| history.call("s", || fs::create_dir_all(root.join("empty/inner")).unwrap()));
+        step(&|| {
+            history.call("s", || {
+                fs::remove_file(root.join("link")).unwrap();
+                symlink("run", root.join("link")).unwrap();
+            });
+        });
+        step(&|| history.edit("s", "deep/er/new", "new"));
+        step(&|| {
+            history.call("s", || {
+                fs::rename(root.join("deep"), root.join("moved")).unwrap();
+                fs::remove_file(root.join("a")).unwrap();
+                history.place.write("a/is/a/folder", "x");
+            });
+        });
+        history.call("s", || {});
+        for (n, state) in states.iter().enumerate().rev() {
+            let undone = history.undo("s").unwrap();
+            assert_eq!(&history.place.state(), state, "live {live}, step {n}: {undone:?}");
+        }
+        assert!(matches!(history.undo("s"), Err(SnapshotError::NothingToUndo { .. })));
+        history.place.git(&["fsck", "--strict", "--no-dangling"]);
+    }
+}
+
+#[test]
+fn an_undo_can_be_taken_back_and_says_what_it_did() {
+    let history = History::new(true);
+    history.place.write("a", "0");
+    history.edit("s", "a", "1");
+    let undone = history.undo("s").unwrap();
+    assert_eq!(undone.caller, by("s", "Edit"));
+    assert_eq!(undone.changes, [(Change::Changed, "a".into())]);
+    assert_eq!(history.read("a"), "0");
+    history.snapshots.restore(&undone.before, &by("s", "snapshot_restore")).unwrap();
+    assert_eq!(history.read("a"), "1");
+    // The restore was a call like any other.
+    assert_eq!(history.undo("s").unwrap().caller.tool, "snapshot_restore");
+    assert_eq!(history.read("a"), "0");
+}
+
+#[test]
+fn only_what_the_call_changed_goes_back() {
+    let history = History::new(true);
+    let place = &history.place;
+    place.write(".gitignore", "*.log\n");
+    place.write("mine", "0");
+    place.write("theirs", "0");
+    place.write("a.log", "0");
+    history.call("s", || {
+        place.write("mine", "1");
+        place.write("a.log", "1");
+    });
+    // Somebody's editor, and another session.
+    place.write("theirs", "by hand");
+    history.edit("t", "other", "t");
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "mine".into())]);
+    assert_eq!(
+        (history.read("mine"), history.read("theirs"), history.read("a.log"), history.read("other")),
+        ("0".into(), "by hand".into(), "1".into(), "t".into())
+    );
+    let nothing = history.undo("s").unwrap_err().to_string();
+    assert!(nothing.contains("a file was changed by Edit of session t"), "{nothing}");
+    let any = UndoOptions { any_session: true, force: false };
+    history.snapshots.undo(&by("s", "undo"), any).unwrap();
+    assert_eq!(history.read("other"), "entity not found");
+}
+
+#[test]
+fn work_of_others_is_not_lost_without_a_word() {
+    let history = History::new(true);
+    history.place.write("f", "0");
+    history.place.write("g", "0");
+    history.call("s", || {
+        history.place.write("f", "1");
+        history.place.write("g", "1");
+    });
+    history.edit("t", "f", "2");
+    let refused = history.undo("s").unwrap_err();
+    assert!(matches!(&refused, SnapshotError::Conflict { files, .. } if files.len() == 1), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains("f: changed by Edit of session t") && text.contains("`force`"), "{text}");
+    assert_eq!((history.read("f"), history.read("g")), ("2".into(), "1".into()), "nothing was done");
+    history.snapshots.undo(&by("s", "undo"), UndoOptions { force: true, any_session: false }).unwrap();
+    assert_eq!((history.read("f"), history.read("g")), ("0".into(), "0".into()));
+
+    // Two calls at the same time: nobody knows who did it.
+    let (one, two) = (
+        history.snapshots.begin(&by("s", "Bash")).unwrap(),
+        history.snapshots.begin(&by("t", "Bash")).unwrap(),
+    );
+    history.place.write("f", "who?");
+    history.snapshots.finish(&one).unwrap();
+    history.snapshots.finish(&two).unwrap();
+    let text = history.undo("s").unwrap_err().to_string();
+    assert!(text.contains("ran at the same time"), "{text}");
+}
+
+#[test]
+fn a_file_that_was_ignored_before_stays() {
+    let history = History::new(true);
+    history.place.write(".gitignore", "*.log\n");
+    history.place.write("precious.log", "mine");
+    history.call("s", || fs::write(history.place.root.join(".gitignore"), "").unwrap());
+    let undone = history.undo("s").unwrap();
+    assert_eq!((history.read(".gitignore"), history.read("precious.log")), ("*.log\n".into(), "mine".into()));
+    assert!(undone.changes.contains(&(Change::KeptIgnored, "precious.log".into())), "{undone:?}");
+    // Content of ignored files is kept nowhere.
+    history.edit("s", "secret.log", "hidden");
+    assert!(matches!(history.undo("s"), Err(SnapshotError::NothingToUndo { .. })));
+}
+
+#[test]
+fn what_a_background_shell_does_later_is_its_calls_doing() {
+    let history = History::new(true);
+    history.place.write("f", "0");
+    let shell = history.snapshots.begin(&by("s", "Bash")).unwrap();
+    history.snapshots.go_on(&shell).unwrap();
+    history.edit("s", "e", "1");
+    history.place.write("f", "by the shell");
+    history.call("s", || history.place.write("g", "1"));
+    history.place.write("h", "by the shell too");
+    history.snapshots.finish(&shell).unwrap();
+    let undone = history.undo("s").unwrap();
+    assert_eq!(undone.changes, [(Change::Changed, "f".into()), (Change::Deleted, "h".into())]);
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "g".into())]);
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "e".into())]);
+}
+
+#[test]
+fn two_processes_share_a_history() {
+    let one = History::new(true);
+    one.place.write("f", "0");
+    one.edit("a", "f", "1");
+    one.snapshots.flush().unwrap();
+    let workspace = Arc::new(Workspace::open("w", &one.place.root).unwrap());
+    let two = Snapshots::open(Arc::clone(&workspace), &one.place.store, Retention::default()).unwrap();
+    for n in 0..30 {
+        one.edit("a", &format!("a{n}"), "a");
+        note(&workspace, &two, "b", &format!("b{n}"), "b");
+        one.snapshots.flush().unwrap();
+        two.flush().unwrap();
+    }
+    two.undo(&by("b", "undo"), PLAIN).unwrap();
+    one.undo("a").unwrap();
+    assert!(!one.place.root.join("a29").exists() && !one.place.root.join("b29").exists());
+    assert!(one.place.root.join("a28").exists() && one.place.root.join("b28").exists());
+    one.place.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+const KILLED: &str = "UNDO_CHILD";
+
+/// Not a test of its own: the process that [`a_killed_process_leaves_a_history`] kills.
+#[test]
+fn undo_child() {
+    let Some(folder) = std::env::var_os(KILLED) else { return };
+    let folder = Path::new(&folder);
+    let workspace = Arc::new(Workspace::open("w", folder.join("work")).unwrap());
+    let snapshots =
+        Snapshots::open(Arc::clone(&workspace), &folder.join("store"), Retention::default()).unwrap();
+    match fs::read_to_string(folder.join("how")).unwrap().as_str() {
+        "edits" => {
+            note(&workspace, &snapshots, "s", "f", "1");
+            note(&workspace, &snapshots, "s", "f", "2");
+            note(&workspace, &snapshots, "s", "new", "n");
+        }
+        "shell" => {
+            std::mem::forget(snapshots.begin(&by("s", "Bash")).unwrap());
+            fs::write(folder.join("work/f"), "3").unwrap();
+            fs::write(folder.join("work/other"), "o").unwrap();
+        }
+        _ => {}
+    }
+    // As a kill would: nothing is dropped, nothing is flushed.
+    std::process::abort();
+}
+
+#[test]
+fn a_killed_process_leaves_a_history() {
+    let place = Place::new();
+    place.write("f", "0");
+    let folder = place.root.parent().unwrap().to_owned();
+    let run = |how: &str| {
+        fs::write(folder.join("how"), how).unwrap();
+        let mut child = myself("undo::undo_child", KILLED, &folder);
+        let status = child.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), None, "it was to be killed");
+    };
+    run("edits");
+    let history = History::of(place, false);
+    assert_eq!(history.read("f"), "2");
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "new".into())]);
+    history.undo("s").unwrap();
+    assert_eq!(history.read("f"), "1");
+    history.undo("s").unwrap();
+    assert_eq!(history.read("f"), "0");
+    let History { place, snapshots, .. } = history;
+    drop(snapshots);
+    run("shell");
+    let history = History::of(place, true);
+    assert_eq!(history.read("f"), "3");
+    let undone = history.undo("s").unwrap();
+    assert_eq!(undone.changes, [(Change::Changed, "f".into()), (Change::Deleted, "other".into())]);
+    assert_eq!(history.read("f"), "0");
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % n
+    }
+}
+
+/// One change of any kind; those that make no sense fail, which is fine.
+fn change(random: &mut Random, root: &Path, round: usize) {
+    let mut path = || {
+        let depth = random.below(3);
+        let folder = (0..depth).fold(root.to_owned(), |path, _| path.join(format!("d{}", random.below(3))));
+        folder.join(format!("f{}", random.below(4)))
+    };
+    let (one, two) = (path(), path());
+    let _ = match random.below(9) {
+        0..=2 => fs::create_dir_all(one.parent().unwrap()).and_then(|()| fs::write(&one, format!("{round}"))),
+        3 => fs::remove_file(&one),
+        4 => fs::rename(one.parent().unwrap(), two.parent().unwrap()),
+        5 => fs::rename(&one, &two),
+        6 => symlink(format!("to{round}"), &one),
+        7 => fs::create_dir_all(&one),
+        _ => fs::remove_dir_all(one.parent().unwrap().join(format!("d{}", round % 3))),
+    };
+}
+
+#[test]
+fn whatever_was_done_goes_back_by_events_alone() {
+    for seed in 1..=6 {
+        let history = History::new(true);
+        let mut random = Random(seed * 7919);
+        let mut states: Vec<BTreeMap<String, String>> = Vec::new();
+        for round in 0..60 {
+            let before = history.place.state();
+            if round % 4 == 3 {
+                let _ = history.workspace.resolve(format!("e{}", random.below(3))).map(|path| {
+                    history.edit("s", &path.to_string(), &format!("{round}"));
+                });
+            } else {
+                let many = 1 + random.below(4);
+                history.call("s", || (0..many).for_each(|_| change(&mut random, &history.place.root, round)));
+            }
+            if history.place.state() != before {
+                states.push(before);
+            }
+        }
+        for (n, state) in states.iter().enumerate().rev() {
+            let log =
+                || history.place.git(&["for-each-ref", "--format=%(refname) %(subject)", "refs/automatic"]);
+            history.undo("s").unwrap_or_else(|error| {
+                panic!("seed {seed}, step {n}: {error}\n{state:?}\n{:?}\n{}", history.place.state(), log())
+            });
+            assert_eq!(&history.place.state(), state, "seed {seed}, step {n}\n{}", log());
+        }
+    }
+}
