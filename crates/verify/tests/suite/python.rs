@@ -280,6 +280,10 @@ fn every_manager_runs_the_tests_in_its_environment() {
     ] {
         let mut project = Project::copy("python/unittest");
         project.find_first(bin);
+        // Their environments go with the project.
+        let environments = project.root.join("environments").to_string_lossy().into_owned();
+        project.set("POETRY_VIRTUALENVS_PATH", &environments);
+        project.set("HATCH_DATA_DIR", &environments);
         project.shell("rm -rf .venv");
         project.write("pyproject.toml", text);
         match manager {
