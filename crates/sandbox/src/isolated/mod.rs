@@ -157,7 +157,7 @@ impl Builder {
         self.check_workspaces()?;
         let unusable = |error: std::io::Error| FactoryError::Unavailable(format!("isolated: {error}"));
         let tmp = Temporary::new().map_err(unusable)?;
-        let placeholders = Placeholder::put(&self.profile.workspaces);
+        let placeholders = Placeholder::put(&self.profile.checkouts());
         self.profile.make_caches();
         let (session, refused) = self.strongest(&tmp)?;
         let tier = session.plan.tier;
@@ -272,10 +272,9 @@ struct State {
 
 impl Shared {
     fn put_in_force(&self, session: Session) -> Arc<session::Force> {
-        let workspaces = self.profile.workspaces.clone();
         Arc::new(session::Force::new(
             session,
-            workspaces,
+            self.profile.checkouts(),
             self.environment.clone(),
             self.cwd.clone(),
             self.timeout,

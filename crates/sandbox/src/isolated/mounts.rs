@@ -6,7 +6,7 @@
 use super::plan::Plan;
 use crate::sys;
 use rustix::{
-    fs::{CWD, Mode},
+    fs::{CWD, FileType, Mode},
     mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},
 };
 use std::{
@@ -46,6 +46,16 @@ fn plain_copy(path: &Path) -> io::Result<OwnedFd> {
     Ok(mount)
 }
 
+fn kept_copy(path: &Path) -> io::Result<OwnedFd> {
+    let mount = plain_copy(path)?;
+    sys::make_read_only(&mount).doing(&format!("copy of {}", path.display()))?;
+    Ok(mount)
+}
+
+fn is_folder(mount: &OwnedFd) -> bool {
+    rustix::fs::fstat(mount).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
 fn place(mount: &OwnedFd, at: &Path) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(mount.as_fd(), c"", CWD, at, flags).doing(&format!("mount on {}", at.display()))
@@ -74,7 +84,7 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     let devices: Vec<(OwnedFd, &Path)> =
         DEVICES.iter().map(Path::new).filter_map(|path| Some((copy(path).ok()?, path))).collect();
     let kept: Vec<(OwnedFd, &PathBuf)> =
-        plan.kept_run.iter().filter_map(|path| Some((copy(path).ok()?, path))).collect();
+        plan.kept_run.iter().filter_map(|path| Some((kept_copy(path).ok()?, path))).collect();
     sys::make_everything_read_only().doing("make / read-only")?;
     for (mount, path) in devices {
         place(&mount, path)?;
@@ -97,13 +107,16 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     }
     tmpfs("/run", c"mode=755,size=16m")?;
     for (mount, path) in kept {
-        make_mount_point(path, path.is_dir())?;
+        // Below /tmp it is missing as well, and may lie in a place that was just kept.
+        if !path.exists() {
+            make_mount_point(path, is_folder(&mount))?;
+        }
         place(&mount, path)?;
     }
     for (mount, path) in writable {
         // Inside the new /tmp and /run the place is missing.
         if !path.exists() {
-            make_mount_point(path, true)?;
+            make_mount_point(path, is_folder(&mount))?;
         }
         place(&mount, path)?;
     }

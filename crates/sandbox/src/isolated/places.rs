@@ -1,6 +1,6 @@
 //! Files that a sandbox puts on the host while it exists.
 
-use super::git::{PLACEHOLDER, Repository};
+use super::git::{Checkout, PLACEHOLDER, Repository};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::{
     fs, io,
@@ -87,8 +87,8 @@ pub(crate) struct Placeholder {
 
 impl Placeholder {
     /// Puts one into each repository. Where that is not possible, nobody inside can do it either.
-    pub(crate) fn put(workspaces: &[PathBuf]) -> Vec<Self> {
-        let repositories = workspaces.iter().filter_map(|workspace| Repository::of(workspace));
+    pub(crate) fn put(checkouts: &[Checkout]) -> Vec<Self> {
+        let repositories = checkouts.iter().filter_map(Repository::of);
         repositories.filter_map(|repository| Self::hold(repository.occupy().ok()??).ok()).collect()
     }
 

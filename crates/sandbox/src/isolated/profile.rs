@@ -1,15 +1,18 @@
 //! The default profile: what is writable, what is hidden, what of git is frozen, resolved to what exists.
 
 use super::{
-    git,
+    git::{self, Checkout},
     plan::{Caps, Network, Plan, Tier},
     rules,
 };
 use crate::Variables;
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// When a package cache that does not exist yet is made, so that it can be opened for writing.
@@ -168,11 +171,39 @@ pub(crate) struct Profile {
     pub(crate) caps: Caps,
     /// The variables of the host, for caches they move.
     pub(crate) variables: Variables,
+    /// The latest look for repositories.
+    pub(crate) looked: Arc<Mutex<Option<Looked>>>,
 }
+
+/// Repositories as they were found, when and where.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    at: Instant,
+    workspaces: Vec<PathBuf>,
+    found: Vec<Checkout>,
+}
+
+/// How long a look for nested repositories holds.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 impl Profile {
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(|v| v.as_os_str()).filter(|v| !v.is_empty())
+    }
+
+    /// The workspaces, and the folders in them that have a repository of their own.
+    pub(crate) fn checkouts(&self) -> Vec<Checkout> {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(looked) = looked.as_ref()
+            && looked.workspaces == self.workspaces
+            && looked.at.elapsed() < LOOK_AGAIN
+        {
+            return looked.found.clone();
+        }
+        let found: Vec<Checkout> = self.workspaces.iter().flat_map(|path| Checkout::all(path)).collect();
+        let (at, workspaces) = (Instant::now(), self.workspaces.clone());
+        *looked = Some(Looked { at, workspaces, found: found.clone() });
+        found
     }
 
     fn has_program(&self, name: &str) -> bool {
@@ -221,6 +252,13 @@ impl Profile {
         found
     }
 
+    /// A home that lies where the sandbox has folders of its own shows through, as any other does.
+    fn kept_home(&self) -> Option<PathBuf> {
+        let home = self.home.as_ref()?;
+        let own = ["/tmp", "/var/tmp", "/run"].map(Path::new);
+        own.iter().any(|own| home.starts_with(own) && home != own).then(|| home.clone())
+    }
+
     /// Hidden places, as (folders, files).
     fn hidden(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let mut homes: Vec<PathBuf> = self.home.iter().cloned().collect();
@@ -253,8 +291,13 @@ impl Profile {
 
     /// Everything resolved for one tier; `tmp` is the private folder for temporary files.
     pub(crate) fn resolve(&self, tier: Tier, tmp: &Path) -> io::Result<Plan> {
-        let git: Vec<git::Repository> =
-            self.workspaces.iter().filter_map(|workspace| git::Repository::of(workspace)).collect();
+        let mut git: Vec<git::Repository> = self.checkouts().iter().filter_map(git::Repository::of).collect();
+        // Submodules are named by their own folder and by the repository they belong to.
+        let mut known = BTreeSet::new();
+        for repository in &mut git {
+            repository.frozen.retain(|path| known.insert(path.clone()));
+            repository.pinned.retain(|path| known.insert(path.clone()));
+        }
         let writable = self.writable(&git);
         let (hidden_dirs, mut hidden_files) = self.hidden();
         let mut plan = Plan {
@@ -272,6 +315,7 @@ impl Profile {
         };
         match tier {
             Tier::Namespaces => {
+                plan.kept_run.extend(self.kept_home());
                 let sockets = host_sockets(&plan);
                 hidden_files.extend(sockets);
             }
@@ -340,7 +384,8 @@ fn kept_run() -> Vec<PathBuf> {
 fn host_sockets(plan: &Plan) -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let covered = |path: &Path| {
-        ["/run", "/var/run", "/tmp", "/var/tmp"].iter().any(|place| path.starts_with(place))
+        (["/run", "/var/run", "/tmp", "/var/tmp"].iter().any(|place| path.starts_with(place))
+            && !plan.kept_run.iter().any(|place| path.starts_with(place)))
             || plan.writable.iter().chain(&plan.hidden_dirs).any(|place| path.starts_with(place))
     };
     let paths = text.lines().filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])));

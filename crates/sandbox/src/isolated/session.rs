@@ -2,7 +2,7 @@
 
 use super::{
     denial,
-    git::{Repository, Snapshot},
+    git::{Checkout, Repository, Snapshot},
     plan::{Network, Plan, Tier},
 };
 use crate::{
@@ -60,7 +60,7 @@ pub(crate) struct Force {
 impl Force {
     pub(crate) fn new(
         session: Session,
-        workspaces: Vec<PathBuf>,
+        checkouts: Vec<Checkout>,
         environment: Environment,
         cwd: Option<PathBuf>,
         timeout: Duration,
@@ -73,7 +73,7 @@ impl Force {
         };
         let summary = format!("isolation: {}, network {}{by}", plan.tier, plan.network.name());
         let memory = plan.caps.memory;
-        let rules = Arc::new(Rules { plan, workspaces, summary });
+        let rules = Arc::new(Rules { plan, checkouts, summary });
         let local = Local {
             pool: Pool::new(zygote.clone()),
             environment,
@@ -109,7 +109,7 @@ impl Force {
 /// What is remarked about calls.
 struct Rules {
     plan: Plan,
-    workspaces: Vec<PathBuf>,
+    checkouts: Vec<Checkout>,
     summary: String,
 }
 
@@ -119,7 +119,7 @@ impl Observer for Rules {
         if self.plan.tier == Tier::Namespaces {
             return Box::new(Vec::new);
         }
-        let repositories = self.workspaces.iter().filter_map(|workspace| Repository::of(workspace));
+        let repositories = self.checkouts.iter().filter_map(Repository::of);
         let snapshots: Vec<Snapshot> = repositories.map(|repository| repository.snapshot()).collect();
         Box::new(move || {
             let changed: Vec<PathBuf> = snapshots.iter().flat_map(Snapshot::restore).collect();
@@ -136,7 +136,10 @@ impl Observer for Rules {
     fn remarks(&self, outcome: &Outcome, text: &[u8]) -> Vec<String> {
         let mut remarks = vec![self.summary.clone()];
         if !outcome.success() {
-            remarks.extend(denial::explain(&String::from_utf8_lossy(text), &self.plan, &self.workspaces));
+            let mut workspaces: Vec<PathBuf> =
+                self.checkouts.iter().map(|checkout| checkout.workspace.clone()).collect();
+            workspaces.dedup();
+            remarks.extend(denial::explain(&String::from_utf8_lossy(text), &self.plan, &workspaces));
         }
         remarks
     }

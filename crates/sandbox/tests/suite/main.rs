@@ -5,10 +5,12 @@
 mod behaviour;
 mod caps;
 mod docker;
+mod elsewhere;
 mod escape;
 mod isolated;
 mod kubernetes;
 mod load;
 mod orphans;
 mod registry;
+mod repositories;
 mod work;

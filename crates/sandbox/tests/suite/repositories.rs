@@ -1,0 +1,118 @@
+//! Repositories in a workspace, and homes in places that the sandbox has of its own.
+
+use crate::isolated::{build, outside_tmp, run};
+use sandbox::{
+    Request, Response, Sandbox,
+    isolated::{Isolated, Tier},
+};
+use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
+
+const TIERS: [Tier; 2] = [Tier::Namespaces, Tier::Landlock];
+
+async fn sh(sandbox: &Isolated, script: &str) -> Response {
+    let request = Request::new("bash").args(["-c", script]);
+    sandbox.spawn(Request { timeout: Duration::from_secs(30), ..request }).await
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_home_below_tmp_is_seen_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    for (path, text) in [
+        ("notes", "a note\n"),
+        (".ssh/id_rsa", "very-secret\n"),
+        (".cargo/.package-cache", ""),
+        (".cache/x", ""),
+    ] {
+        fs::create_dir_all(home.join(path).parent().unwrap()).unwrap();
+        fs::write(home.join(path), text).unwrap();
+    }
+    let workspace = home.join("work");
+    fs::create_dir(&workspace).unwrap();
+    let mut variables = sandbox::host_variables();
+    variables.insert("HOME".into(), home.clone().into());
+    let builder = Isolated::builder("isolated").workspace(&workspace).variables(variables);
+    let sandbox = builder.tier(Tier::Namespaces).build().unwrap();
+    let script = "cat ~/notes; cat ~/.ssh/id_rsa; echo locked >> ~/.cargo/.package-cache; \
+                  echo kept > ~/.cache/y; touch ~/planted || echo read-only; echo here > file";
+    let response = sh(&sandbox, script).await;
+    assert_eq!(String::from_utf8_lossy(&response.stdout), "a note\nread-only\n", "{response:?}");
+    assert_eq!(fs::read_to_string(home.join(".cargo/.package-cache")).unwrap(), "locked\n");
+    assert!(home.join(".cache/y").exists() && workspace.join("file").exists());
+    assert!(!home.join("planted").exists());
+}
+
+#[tokio::test]
+async fn a_planted_pointer_to_a_repository_opens_nothing() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let (workspace, other) = (folder.path().join("work"), folder.path().join("other"));
+        fs::create_dir(&workspace).unwrap();
+        fs::create_dir(&other).unwrap();
+        // As a command of an earlier session would leave them: beside the workspace's root, and below it.
+        fs::create_dir_all(workspace.join("sub/fake")).unwrap();
+        fs::write(workspace.join(".git"), format!("gitdir: {}\n", other.display())).unwrap();
+        fs::write(workspace.join("sub/.git"), "gitdir: fake\n").unwrap();
+        fs::write(workspace.join("sub/fake/commondir"), format!("{}\n", other.display())).unwrap();
+        let sandbox = build(tier, &workspace);
+        let response = sh(&sandbox, &format!("echo planted > {}/file", other.display())).await;
+        assert!(!response.outcome.success(), "{tier}: {response:?}");
+        drop(sandbox);
+        assert_eq!(names(&other), [""; 0], "{tier}");
+    }
+}
+
+#[tokio::test]
+async fn hooks_and_configuration_of_nested_repositories_are_guarded_too() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let workspace = folder.path().join("work");
+        let nested = workspace.join("libs/nested");
+        for repository in [&workspace, &nested] {
+            run("git", &["init", "-q", repository.to_str().unwrap()]);
+        }
+        let config = fs::read_to_string(nested.join(".git/config")).unwrap();
+        let hooks = names(&nested.join(".git/hooks"));
+        let sandbox = build(tier, &workspace);
+        sh(&sandbox, "cd libs/nested; echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil")
+            .await;
+        sh(&sandbox, "cd libs/nested; mv .git/hooks .git/x && mkdir .git/hooks && touch .git/hooks/pre-push")
+            .await;
+        let commit =
+            "cd libs/nested && touch a && git add a && git -c user.name=a -c user.email=a@b commit -qm a";
+        let response = sh(&sandbox, commit).await;
+        assert!(response.outcome.success(), "{tier}: {response:?}");
+        drop(sandbox);
+        assert_eq!(fs::read_to_string(nested.join(".git/config")).unwrap(), config, "{tier}");
+        assert_eq!(names(&nested.join(".git/hooks")), hooks, "{tier}");
+        assert!(!nested.join(".git/commondir").exists(), "{tier}: the placeholder goes with the sandbox");
+    }
+}
+
+#[tokio::test]
+async fn what_is_put_back_is_not_written_through_a_link() {
+    let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+    let (workspace, other) = (folder.path().join("work"), folder.path().join("other"));
+    run("git", &["init", "-q", workspace.to_str().unwrap()]);
+    fs::write(workspace.join(".git/hooks/pre-push"), "#!/bin/sh\n").unwrap();
+    fs::create_dir(&other).unwrap();
+    let sandbox = build(Tier::Landlock, &workspace);
+    let script = format!("rm -rf .git/hooks; ln -s {} .git/hooks; exit 1", other.display());
+    let response = sh(&sandbox, &script).await;
+    assert!(response.notes.iter().any(|note| note.contains("undid a change")), "{response:?}");
+    assert_eq!(names(&other), [""; 0]);
+    let hooks = workspace.join(".git/hooks");
+    assert!(!hooks.is_symlink() && hooks.join("pre-push").exists());
+    // One of the user's own is left alone.
+    fs::remove_dir_all(&hooks).unwrap();
+    symlink(&other, &hooks).unwrap();
+    assert!(sh(&sandbox, "true").await.outcome.success());
+    assert!(hooks.is_symlink());
+}
