@@ -11,6 +11,10 @@ use std::{
     time::Duration,
 };
 
+/// Files of a list that are read where the call runs, when none is larger than [`SMALL`].
+const FEW: usize = 4;
+/// Bytes of a small file.
+const SMALL: u64 = 128 << 10;
 /// Characters of a source line that are shown.
 const WIDE: usize = 200;
 /// Lines of a file outside the workspace that are shown.
@@ -53,6 +57,11 @@ pub(super) async fn places(call: &Call, server: &Running, locations: &[Location]
         all.dedup();
         all
     };
+    let small = |file: &PathBuf| {
+        let path = call.workspace.resolve(file).ok();
+        path.and_then(|path| call.workspace.size(&path)).is_some_and(|size| size <= SMALL)
+    };
+    let few = inside.len() <= FEW && inside.iter().all(small);
     let read = move |call: &Call| {
         let text = |file: &PathBuf| {
             let path = call.workspace.resolve(file).ok()?;
@@ -60,7 +69,9 @@ pub(super) async fn places(call: &Call, server: &Running, locations: &[Location]
         };
         Ok(inside.into_iter().filter_map(|file| text(&file).map(|text| (file, text))).collect())
     };
-    let texts: HashMap<PathBuf, String> = call.blocking(read).await.unwrap_or_default();
+    // Waking a thread takes longer than reading a few small files.
+    let texts: Result<HashMap<PathBuf, String>, _> = if few { read(call) } else { call.blocking(read).await };
+    let texts = texts.unwrap_or_default();
     let lines: HashMap<&PathBuf, Lines<'_>> =
         texts.iter().map(|(file, text)| (file, Lines::of(text))).collect();
     let mut shown = Vec::new();
