@@ -52,7 +52,7 @@ const LANGUAGES: &[Language] = &[
         user: "src/main.rs",
         module: "src/calc.rs",
         call: "add(1",
-        edit: ("a + b\n", "a + \"b\"\n"),
+        edit: ("a + b\n", "\"b\"\n"),
         asked: Duration::from_millis(150),
     },
     Language {

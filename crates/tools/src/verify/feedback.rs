@@ -209,9 +209,9 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
 /// How long an edit waits for the linter and the formatter when a language server has spoken.
 fn patience(language: &str) -> Duration {
     Duration::from_millis(match language {
-        "go" | "python" => 90,
-        "rust" => 130,
-        _ => 220,
+        "go" | "python" => 70,
+        "rust" => 110,
+        _ => 200,
     })
 }
 

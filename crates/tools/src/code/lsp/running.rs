@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio_util::sync::CancellationToken;
-use workspace::{ContainedPath, GlobQuery, Kind as Entry, Workspace};
+use workspace::{ContainedPath, GlobQuery, Kind as Entry, Version, Workspace};
 
 /// How long a server may take to say that it is there.
 const HELLO: Duration = Duration::from_secs(30);
@@ -65,6 +65,8 @@ struct Told {
     cursor: Option<u64>,
     /// Its language's files, so that a new one can be told from a changed one.
     files: HashSet<PathBuf>,
+    /// The manifests it began with.
+    manifests: HashMap<PathBuf, Version>,
 }
 
 /// A server in use: it does not count as idle meanwhile.
@@ -104,7 +106,8 @@ pub(super) async fn start(
         ToolError::caller(format!("{tool}: the sandbox \"{name}\" cannot keep a language server"))
     })?;
     // What changes from here on is told; what was before, the server reads itself.
-    let told = call.blocking(move |call| Ok(first_look(&call.workspace, detector))).await?;
+    let root = PathBuf::from(&key.root);
+    let told = call.blocking(move |call| Ok(first_look(&call.workspace, detector, &root))).await?;
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let marker = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let home = match key.root.as_str() {
@@ -173,7 +176,7 @@ async fn listen(mut from: Box<dyn AsyncRead + Send + Unpin>, words: Arc<Mutex<Ve
 }
 
 /// Where the journal stands, and which files there are.
-fn first_look(workspace: &Workspace, detector: &dyn Detector) -> Told {
+fn first_look(workspace: &Workspace, detector: &dyn Detector, root: &Path) -> Told {
     let patience = Instant::now() + INDEX;
     let cursor = loop {
         match (workspace.changes_since(0), workspace.live_status()) {
@@ -182,7 +185,16 @@ fn first_look(workspace: &Workspace, detector: &dyn Detector) -> Told {
             _ => break None,
         }
     };
-    Told { cursor, files: sources(workspace, detector) }
+    let manifests = detector.dependencies().iter().filter_map(|name| {
+        let file = root.join(name);
+        Some((file.clone(), version(workspace, &file)?))
+    });
+    Told { cursor, files: sources(workspace, detector), manifests: manifests.collect() }
+}
+
+fn version(workspace: &Workspace, file: &Path) -> Option<Version> {
+    let path = workspace.resolve(file).ok()?;
+    Some(Version::of(&workspace.read_bytes(&path, LARGEST).ok()?))
 }
 
 /// The files of a language.
@@ -361,7 +373,9 @@ impl Running {
         let (wanted, detector) = (shown.to_vec(), self.detector);
         let confirm = self.client.kind() == Kind::RustAnalyzer;
         let root = PathBuf::from(&self.key.root);
-        let look = move |call: &Call| look(call, detector, &root, cursor, all, &open, &wanted, confirm);
+        let manifests = told.manifests.clone();
+        let look =
+            move |call: &Call| look(call, detector, &root, &manifests, cursor, all, &open, &wanted, confirm);
         let looked = call.blocking(look).await?;
         let Some(seen) = looked else {
             let why = format!("{} must look at everything again", self.name);
@@ -417,6 +431,7 @@ fn look(
     call: &Call,
     detector: &dyn Detector,
     root: &Path,
+    manifests: &HashMap<PathBuf, Version>,
     cursor: Option<u64>,
     all: Option<HashSet<PathBuf>>,
     open: &HashSet<PathBuf>,
@@ -433,9 +448,10 @@ fn look(
         (None, Some(all)) => (None, all.union(&sources(workspace, detector)).cloned().collect()),
         (None, None) => return Ok(None),
     };
+    // The journal tells of a file rather once too often.
     let depends = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        path.starts_with(root) && detector.dependencies().contains(&name)
+        let named = detector.dependencies().iter().any(|name| *path == root.join(name));
+        named && version(workspace, path) != manifests.get(path).copied()
     };
     if paths.iter().any(depends) {
         return Ok(None);
