@@ -109,7 +109,7 @@ async fn upgrade(
     // As much as there is: it only says more about a refusal that stands.
     let _ = stream.take(length.min(LONGEST as u64)).read_to_end(&mut body).await;
     let body = String::from_utf8_lossy(&body).trim().to_owned();
-    Err(if status == "404" && body.is_empty() {
+    Err(if status == "404" {
         "it does not run commands for others (start it with --allow-remote-exec)".to_owned()
     } else {
         format!("{} {body}", head.lines().next().unwrap_or_default()).trim().to_owned()

@@ -165,8 +165,8 @@ fn volumes(shared: &Path) -> Vec<String> {
     userland.chain([format!("{0}:{0}", shared.display())]).collect()
 }
 
-/// For programs that would take all of the machine: half a processor.
-const NARROW: &str = "--cpus=0.5";
+/// For programs that would take all of the machine: one processor.
+const NARROW: &str = "--cpus=1";
 
 fn as_arguments(volumes: &[String]) -> Vec<&str> {
     [NARROW].into_iter().chain(volumes.iter().flat_map(|volume| ["-v", volume])).collect()

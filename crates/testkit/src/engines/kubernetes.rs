@@ -25,7 +25,7 @@ pub struct Kubernetes {
     pub shared: PathBuf,
     /// A running pod.
     pub pod: &'static str,
-    /// Another one, for programs that would take all of the machine: it gets half a processor.
+    /// Another one, for programs that would take all of the machine: it gets one processor.
     pub narrow_pod: &'static str,
     state: PathBuf,
     /// The process whose namespaces everything lives in.
@@ -220,7 +220,7 @@ impl Kubernetes {
                 },
             })
         };
-        let pods = [pod(POD, json!({})), pod(NARROW_POD, json!({"limits": {"cpu": "500m"}}))];
+        let pods = [pod(POD, json!({})), pod(NARROW_POD, json!({"limits": {"cpu": "1"}}))];
         self.write_json("pods.json", &json!({"apiVersion": "v1", "kind": "List", "items": pods}));
         let manifest = self.file("pods.json");
         self.check("kube-apiserver", until(START, || self.try_run(&["apply", "-f", &manifest])));
