@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ const RUNNERS: &[Runner] = &[
     Runner { name: "mocha", by_hand: &["npm", "test"], project: mocha },
     Runner { name: "node:test", by_hand: &["npm", "test"], project: node },
     Runner { name: "bun", by_hand: &["bun", "test"], project: bun },
-    Runner { name: "pytest", by_hand: &[".venv/bin/python", "-m", "pytest"], project: pytest },
+    Runner { name: "pytest", by_hand: &["python", "-m", "pytest"], project: pytest },
     Runner { name: "unittest", by_hand: &[".venv/bin/python", "-m", "unittest"], project: unittest },
 ];
 
@@ -109,6 +109,8 @@ fn one(subjects: &Subjects, runner: &Runner, suite: Suite) -> Result<[String; 7]
 fn product(subjects: &Subjects, workspace: &Path) -> Result<Client> {
     let mut command = Command::new(&subjects.product);
     command.arg("stdio").arg("--workspace").arg(workspace).env("PATH", search_path());
+    // A project without an environment of its own uses the active one.
+    command.env("VIRTUAL_ENV", environment()?);
     Client::start(&mut command)
 }
 
@@ -117,7 +119,11 @@ fn search_path() -> OsString {
 }
 
 fn by_hand(folder: &Path, words: &[&str]) -> Result<()> {
-    let program = if words[0].contains('/') { folder.join(words[0]) } else { words[0].into() };
+    let program = match words[0] {
+        "python" => testkit::tools::python("python"),
+        inside if inside.contains('/') => folder.join(inside),
+        name => name.into(),
+    };
     let mut command = Command::new(program);
     command.args(&words[1..]).current_dir(folder).env("PATH", search_path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -199,14 +205,13 @@ fn bun(folder: &Path, suite: Suite) -> Result<()> {
     write(folder, "bun.lock", "{}")
 }
 
-fn environment(folder: &Path) -> Result<()> {
+/// The environment that has pytest.
+fn environment() -> Result<PathBuf> {
     let python = testkit::tools::python("python");
-    let environment = python.parent().and_then(Path::parent).context("an environment")?;
-    Ok(symlink(environment, folder.join(".venv"))?)
+    Ok(python.parent().and_then(Path::parent).context("an environment")?.to_owned())
 }
 
 fn pytest(folder: &Path, suite: Suite) -> Result<()> {
-    environment(folder)?;
     write(folder, "pyproject.toml", "[project]\nname = \"m\"\nversion = \"1\"\n[tool.pytest.ini_options]\n")?;
     let tests = many(suite, |n, ms| format!("def test_{n}():\n    time.sleep({ms} / 1000)\n\n\n"));
     write(folder, "test_m.py", format!("import time\n\n\n{tests}"))
