@@ -205,7 +205,9 @@ browser=
 for name in "${PUPPETEER_EXECUTABLE_PATH:-}" chromium chromium-browser google-chrome-stable google-chrome; do
   [ -n "$name" ] && browser=$(command -v "$name") && break
 done
-printf '{%s"pipe":true,"args":["--no-sandbox","--disable-gpu","--disable-dev-shm-usage","--disable-background-networking","--host-resolver-rules=MAP * ~NOTFOUND"]}'   "${browser:+"executablePath":"$browser",}" > "$config"
+executable=
+[ -n "$browser" ] && executable="\"executablePath\":\"$browser\","
+printf '{%s"pipe":true,"args":["--no-sandbox","--disable-gpu","--disable-dev-shm-usage","--disable-background-networking","--host-resolver-rules=MAP * ~NOTFOUND"]}' "$executable" > "$config"
 alone=
 unshare -rn true 2>/dev/null && alone='unshare -rn'
 $alone "$mmdc" --quiet --puppeteerConfigFile "$config" --input - --output - --outputFormat "$1"
