@@ -57,16 +57,27 @@ fn an_ordinary_user_is_fenced_in_as_well() {
 #[test]
 fn landlock_holds_in_a_container_under_the_default_profile() {
     let (folder, _) = copy();
-    let mounts = [(folder.path(), "/suite"), (Path::new("/usr"), "/usr"), (Path::new("/usr/lib"), "/lib")];
+    let mounts = [
+        (folder.path(), "/suite"),
+        (Path::new("/usr"), "/usr"),
+        (Path::new("/usr/lib"), "/lib"),
+        (Path::new("/etc/passwd"), "/etc/passwd"),
+    ];
     let mut args: Vec<String> =
-        ["run", "--rm", "--network", "none", "--tmpfs", "/var/place:exec"].map(str::to_owned).into();
+        ["run", "--rm", "--network", "none", "--tmpfs", "/var/place:exec", "--tmpfs", "/var/tmp"]
+            .map(str::to_owned)
+            .into();
     for (from, to) in mounts
         .into_iter()
         .chain(fs::exists("/usr/lib64").unwrap().then_some((Path::new("/usr/lib64"), "/lib64")))
     {
         args.extend(["-v".to_owned(), format!("{}:{to}:ro", from.display())]);
     }
-    let tests = ["isolated::landlock_leaves_no_orphan", "isolated::landlock_passes_the_suite"];
+    let tests = [
+        "escape::landlock_holds",
+        "isolated::landlock_leaves_no_orphan",
+        "isolated::landlock_passes_the_suite",
+    ];
     args.extend(["-e", "PATH=/usr/bin:/bin", "-e", "HOME=/var/place", "-e"].map(str::to_owned));
     args.push(format!("{PLACE}=/var/place"));
     args.extend([docker().image, "/suite/suite", "--exact"].map(str::to_owned));
