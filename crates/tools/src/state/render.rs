@@ -107,7 +107,7 @@ impl Tool for RenderDot {
 impl Tool for RenderMermaid {
     const SPEC: Spec = Spec {
         name: "render_mermaid",
-        description: "Draw a Mermaid diagram into a file of the workspace.",
+        description: "Draw a Mermaid diagram into a file.",
         ..RenderDot::SPEC
     };
     type Args = Args;

@@ -13,10 +13,10 @@ pub(crate) struct Undo;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// even if others changed the same files since
+    /// even over others' later changes
     #[serde(default)]
     force: Option<bool>,
-    /// the last call of whichever session
+    /// of any session
     #[serde(default)]
     any_session: Option<bool>,
 }
@@ -37,8 +37,7 @@ impl Tool for Undo {
         name: "undo",
         group: Group::State,
         class: Class::Write,
-        description: "Take back the last call of this session that changed files, shell commands too; again: the \
-                      one before. Ignored files stay.",
+        description: "Take back this session's last call that changed files (shell too); again: the one before.",
         destructive: true,
         idempotent: false,
         open_world: false,
