@@ -199,7 +199,7 @@ pub(crate) async fn nobody_outlives_the_server(mode: &str, config: &Value, place
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a server for nobody_outlives_the_server"]
+#[ignore = "run by nobody_in_a_container_outlives_the_server in a process of its own"]
 async fn server_alone() {
     let [mode, config, args] =
         ["FAR_MODE", "FAR_CONFIG", "NASTY_ARGS"].map(|name| std::env::var(name).unwrap());
