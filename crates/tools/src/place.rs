@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(map.outward_text(printed), said);
         }
         // A root that contains the other is not said twice.
-        let nested = PathMap::between("/work/main", "/work");
-        assert_eq!(nested.outward_text("/work/a.go"), "/work/main/a.go");
+        let nested = PathMap::between("/src/app", "/src");
+        assert_eq!(nested.outward_text("/src/a.go"), "/src/app/a.go");
     }
 }

@@ -97,7 +97,7 @@ fn what_is_not_declared_is_not_answered() {
     let workspace = Workspace::with(&[]);
     let mut client = plain(&workspace).stdio();
     let hello = client.initialize();
-    assert_eq!(hello["capabilities"], json!({"tools": {}}));
+    assert_eq!(hello["capabilities"], json!({"logging": {}, "tools": {"listChanged": true}}));
     for method in ["prompts/list", "resources/list", "resources/templates/list"] {
         assert_eq!(client.request(method, json!({})).unwrap_err()["code"], -32601, "{method}");
     }
