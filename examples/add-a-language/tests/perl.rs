@@ -107,8 +107,12 @@ async fn the_servers_tools_speak_it() {
     let root = folder.path().canonicalize().expect("a path");
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/project/.");
     assert!(Command::new("cp").arg("-r").arg(project).arg(&root).status().expect("cp").success());
-    let settings =
-        Settings { workspaces: vec![NamedRoot { name: "default".to_owned(), root }], ..Settings::default() };
+    let state = tempfile::tempdir().expect("a folder");
+    let settings = Settings {
+        workspaces: vec![NamedRoot { name: "default".to_owned(), root }],
+        state_dir: state.path().to_owned(),
+        ..Settings::default()
+    };
     let variables = std::env::vars_os().collect();
     let sandbox: Arc<dyn Sandbox> = Arc::new(Direct::new("direct").with_baseline(variables));
     let runtime = Runtime::new(sandbox);

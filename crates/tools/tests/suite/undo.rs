@@ -65,7 +65,7 @@ async fn background_shells_and_other_sessions_are_told_apart() {
     fs::write(bench.root().join("go"), "").unwrap();
     until(async || {
         let output = one.ok("BashOutput", json!({"shell_id": shell})).await;
-        output.contains("exited").then_some(())
+        output.contains("completed").then_some(())
     })
     .await;
     let text = until(async || {

@@ -295,7 +295,7 @@ fn yarn_berry_runs_the_script_with_either_linker() {
         std::os::unix::fs::symlink(testkit::tools::path("yarn-berry"), bin.path().join("yarn"))
             .expect("a link");
         project.find_first(bin.path());
-        let settings = "enableTelemetry: false\nenableNetwork: false\nenableGlobalCache: false\n";
+        let settings = "enableTelemetry: false\nenableNetwork: false\nenableGlobalCache: false\nenableImmutableInstalls: false\n";
         project.write(".yarnrc.yml", format!("nodeLinker: {linker}\n{settings}")).write("yarn.lock", "");
         project.shell("yarn install");
         project.changed_files();
