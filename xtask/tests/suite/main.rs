@@ -34,7 +34,10 @@ fn a_wrong_command_says_where_the_right_ones_are() {
 fn an_unknown_tool_gets_the_list_of_known_ones() {
     let (ok, text) = run(&mut xtask(&["setup", "eslint9"]));
     assert!(!ok);
-    assert!(text.starts_with("error: no tool is called eslint9: there are system, rust, clients"), "{text}");
+    assert!(
+        text.starts_with("error: no tool is called eslint9: there are system, browser, rust, clients"),
+        "{text}"
+    );
 }
 
 #[test]
