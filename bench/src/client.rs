@@ -16,18 +16,24 @@ pub(crate) struct Client {
     id: u64,
 }
 
+/// Starts a program that is spoken to over its pipes.
+pub(crate) fn piped(command: &mut Command) -> Result<(Child, ChildStdin, ChildStdout)> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("starting {command:?}"))?;
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        bail!("{command:?} has no pipes")
+    };
+    Ok((child, input, output))
+}
+
 impl Client {
     /// Starts the server and opens a session.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("starting {command:?}"))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("{command:?} has no pipes")
-        };
+        let (child, input, output) = piped(command)?;
         let mut client =
             Self { child, input, output: BufReader::with_capacity(1 << 16, output), line: Vec::new(), id: 0 };
         client.request("initialize", &initialize())?;

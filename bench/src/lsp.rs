@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, piped};
 use crate::probe::Times;
 use crate::report::{Report, ms, times, verdict};
 use crate::subjects::Subjects;
@@ -237,15 +237,7 @@ impl Bare {
     fn start(language: &Language, root: &Path, position: &dyn Fn(&str) -> Value) -> Result<(Self, Value)> {
         let mut command = Command::new(language.server[0]);
         command.args(&language.server[1..]).current_dir(root).env("PATH", search_path()?);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("starting {command:?}"))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("{command:?} has no pipes")
-        };
+        let (child, input, output) = piped(&mut command)?;
         let mut bare = Self { child, input, output: BufReader::new(output), id: 0, rests: false };
         let uri = |path: &Path| format!("file://{}", path.display());
         let hello = json!({

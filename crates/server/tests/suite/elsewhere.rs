@@ -75,7 +75,7 @@ fn toolchains() -> Vec<String> {
     for variable in [
         format!("PATH={path}"),
         format!("GOCACHE={}", cache.display()),
-        "HOME=/root".to_owned(),
+        "HOME=/var/tmp".to_owned(),
         "BOX=blue".to_owned(),
         "GOFLAGS=-vet=off".to_owned(),
         "GOTOOLCHAIN=local".to_owned(),

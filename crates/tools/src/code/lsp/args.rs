@@ -1,27 +1,43 @@
 //! Arguments that these tools share.
 
-use super::ask::At;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A place in the code, by position or by name.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Place {
-    #[serde(default)]
-    file_path: Option<String>,
-    #[serde(default)]
-    line: Option<u32>,
-    #[serde(default)]
-    col: Option<u32>,
-    #[serde(default)]
-    symbol: Option<String>,
+/// Declares arguments that name a place in the code, by position or by name, and more. A struct within would do,
+/// but serde cannot flatten one and refuse unknown fields.
+macro_rules! place_args {
+    ($(#[$note:meta])* $name:ident { $($rest:tt)* }) => {
+        $(#[$note])*
+        #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            #[serde(default)]
+            file_path: Option<String>,
+            #[serde(default)]
+            line: Option<u32>,
+            #[serde(default)]
+            col: Option<u32>,
+            #[serde(default)]
+            symbol: Option<String>,
+            $($rest)*
+        }
+
+        impl $name {
+            pub(super) fn at(&self) -> super::ask::At<'_> {
+                super::ask::At {
+                    file: self.file_path.as_deref(),
+                    line: self.line,
+                    col: self.col,
+                    symbol: self.symbol.as_deref(),
+                }
+            }
+        }
+    };
 }
 
-impl Place {
-    pub(super) fn at(&self) -> At<'_> {
-        At { file: self.file_path.as_deref(), line: self.line, col: self.col, symbol: self.symbol.as_deref() }
-    }
+place_args! {
+    /// A place in the code.
+    Place {}
 }
 
 /// A file.
@@ -62,4 +78,4 @@ macro_rules! place_tool {
     };
 }
 
-pub(super) use {place_tool, read_tool};
+pub(super) use {place_args, place_tool, read_tool};

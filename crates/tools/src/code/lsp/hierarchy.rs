@@ -1,15 +1,13 @@
 //! `call_hierarchy`: who calls a function, and whom it calls.
 
 use super::{
-    args::read_tool,
-    ask::{At, spot},
+    args::{place_args, read_tool},
+    ask::spot,
     show,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{CallItem, Location, calls_in, calls_out};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -19,20 +17,12 @@ const SHOWN: usize = 100;
 /// Tells who calls whom.
 pub(crate) struct CallHierarchy;
 
-/// What `call_hierarchy` takes.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Args {
-    #[serde(default)]
-    file_path: Option<String>,
-    #[serde(default)]
-    line: Option<u32>,
-    #[serde(default)]
-    col: Option<u32>,
-    #[serde(default)]
-    symbol: Option<String>,
-    #[serde(default)]
-    outgoing: Option<bool>,
+place_args! {
+    /// What `call_hierarchy` takes.
+    Args {
+        #[serde(default)]
+        outgoing: Option<bool>,
+    }
 }
 
 read_tool!(
@@ -44,13 +34,7 @@ read_tool!(
 );
 
 async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
-    let at = At {
-        file: args.file_path.as_deref(),
-        line: args.line,
-        col: args.col,
-        symbol: args.symbol.as_deref(),
-    };
-    let spot = spot(call, "call_hierarchy", &at).await?;
+    let spot = spot(call, "call_hierarchy", &args.at()).await?;
     let server = &spot.ready.server;
     if !server.client.offers("callHierarchyProvider") {
         return Err(ToolError::caller(format!("call_hierarchy: {} does not offer it", server.name)).into());

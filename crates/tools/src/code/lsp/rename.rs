@@ -1,15 +1,14 @@
 //! `rename_symbol`: a new name everywhere, or nowhere.
 
 use super::{
-    ask::{At, Spot, spot},
+    args::place_args,
+    ask::{Spot, spot},
     running::source,
     show,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{Kind, TextEdit, UnknownEdit, apply, edits, locations, to_uri};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 use workspace::{ContainedPath, PatchError, Version, unified_diff};
@@ -22,21 +21,13 @@ const LARGEST: u64 = 64 << 20;
 /// Renames a symbol.
 pub(crate) struct RenameSymbol;
 
-/// What `rename_symbol` takes.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Args {
-    #[serde(default)]
-    file_path: Option<String>,
-    #[serde(default)]
-    line: Option<u32>,
-    #[serde(default)]
-    col: Option<u32>,
-    #[serde(default)]
-    symbol: Option<String>,
-    new_name: String,
-    #[serde(default)]
-    apply: Option<bool>,
+place_args! {
+    /// What `rename_symbol` takes.
+    Args {
+        new_name: String,
+        #[serde(default)]
+        apply: Option<bool>,
+    }
 }
 
 impl Tool for RenameSymbol {
@@ -67,13 +58,7 @@ struct Renamed {
 }
 
 async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
-    let at = At {
-        file: args.file_path.as_deref(),
-        line: args.line,
-        col: args.col,
-        symbol: args.symbol.as_deref(),
-    };
-    let spot = spot(call, "rename_symbol", &at).await?;
+    let spot = spot(call, "rename_symbol", &args.at()).await?;
     let server = &spot.ready.server;
     let mut params = origin(call, &spot).await?;
     params["newName"] = json!(args.new_name);
