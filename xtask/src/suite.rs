@@ -102,9 +102,14 @@ fn advisories(root: &Path) -> Result<Verdict> {
     program(cargo_deny(root).args(["--offline", "check", "advisories"]))
 }
 
+/// Most tests wait for programs they started, so twice as many at once as there are cores.
 fn tests(root: &Path) -> Result<Verdict> {
-    let printed =
-        capture(cargo(root).args(["test", "--quiet", "--locked", "--workspace", "--no-fail-fast"]))?;
+    let at_once = std::thread::available_parallelism().map_or(2, usize::from) * 2;
+    let printed = capture(
+        cargo(root)
+            .args(["test", "--quiet", "--locked", "--workspace", "--no-fail-fast"])
+            .env("RUST_TEST_THREADS", at_once.to_string()),
+    )?;
     if !printed.success {
         return Ok(Verdict::Failed(printed.text));
     }

@@ -12,7 +12,7 @@ mod settings;
 pub mod units;
 
 pub use error::ConfigError;
-pub use file::{FileError, Place, Places, RuntimeConfig, SandboxSpec, json_schema, similar};
+pub use file::{FileError, Place, Places, RuntimeConfig, SandboxSpec, did_you_mean, json_schema};
 pub use flags::{Flags, read_again, resolve};
 pub use hook::{HookKind, HookMode, HookSpec, Phase};
 pub use listen::{Listen, ServeFlags, Token};

@@ -1,5 +1,6 @@
 //! A tool's arguments as flags, derived from its schema.
 
+use config::did_you_mean;
 use serde_json::{Map, Value};
 use std::{fmt::Write, io::Read};
 use tools::{Listed, Toolset};
@@ -27,7 +28,8 @@ pub(crate) fn parse(tools: &Toolset, words: &[String]) -> Result<Parsed, String>
         return Err(format!("name a tool: {}", names(tools)));
     };
     let Some(tool) = tools.listed().iter().find(|tool| tool.spec.name == name) else {
-        return Err(format!("unknown tool \"{name}\"; registered: {}", names(tools)));
+        let mean = did_you_mean(name, tools.names());
+        return Err(format!("unknown tool \"{name}\"; registered: {}{mean}", names(tools)));
     };
     if rest.iter().any(|word| word == "--help" || word == "-h") {
         return Ok(Parsed::Help(help(tool)));
@@ -59,7 +61,9 @@ fn read(tool: &Listed, words: &[String]) -> Result<Map<String, Value>, String> {
         }
         let key = flag.replace('-', "_");
         let Some(property) = properties.get(&key) else {
-            return Err(format!("{} takes no --{flag}{}", tool.spec.name, misplaced(flag)));
+            let hint =
+                misplaced(flag).unwrap_or_else(|| did_you_mean(&key, properties.keys().map(String::as_str)));
+            return Err(format!("{} takes no --{flag}{hint}", tool.spec.name));
         };
         let kind = property.get("type").and_then(Value::as_str).unwrap_or_default();
         let value = match (kind, given) {
@@ -79,7 +83,7 @@ fn read(tool: &Listed, words: &[String]) -> Result<Map<String, Value>, String> {
 }
 
 /// Flags of `call` itself that came too late.
-fn misplaced(flag: &str) -> String {
+fn misplaced(flag: &str) -> Option<String> {
     const OURS: &[&str] = &[
         "workspace",
         "workspaces",
@@ -93,7 +97,7 @@ fn misplaced(flag: &str) -> String {
         "grace",
         "config",
     ];
-    if OURS.contains(&flag) { format!("; put it before the tool: call --{flag} …") } else { String::new() }
+    OURS.contains(&flag).then(|| format!("; put it before the tool: call --{flag} …"))
 }
 
 fn value(key: &str, kind: &str, text: &str) -> Result<Value, String> {

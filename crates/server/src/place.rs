@@ -1,7 +1,7 @@
 //! Where commands run: what the configuration declares, or else the strongest isolation of this host.
 
 use anyhow::Result;
-use config::{FileError, RuntimeConfig, Settings, similar};
+use config::{FileError, RuntimeConfig, Settings, did_you_mean};
 use futures_util::future::BoxFuture;
 use sandbox::{
     Closer, FactoryError, Outcome, Process, Registry, Request, Response, Sandbox, StartRequest,
@@ -127,14 +127,12 @@ fn build(
     let key = |inner: &str| format!("spec.sandboxes.{}.{inner}", spec.name);
     let factory = registry.lookup(&spec.mode).map_err(|unknown| {
         let modes = registry.modes();
-        let mean = similar(&spec.mode, modes.iter().map(String::as_str));
-        let mean = mean.map(|mode| format!("; did you mean \"{mode}\"?")).unwrap_or_default();
+        let mean = did_you_mean(&spec.mode, modes.iter().map(String::as_str));
         config.wrong(&key("mode"), format!("{unknown}{mean}"))
     })?;
     factory.build(&spec.name, &spec.config).map_err(|error| match &error {
         FactoryError::UnknownKey { key: unknown, known } => {
-            let mean = similar(unknown, known.iter().map(String::as_str));
-            let mean = mean.map(|known| format!("; did you mean \"{known}\"?")).unwrap_or_default();
+            let mean = did_you_mean(unknown, known.iter().map(String::as_str));
             config.wrong(&key(unknown), format!("mode {} takes no such key{mean} ({error})", spec.mode))
         }
         FactoryError::BadValue { key: bad, why } => config.wrong(&key(bad), why),
@@ -178,7 +176,7 @@ impl Strongest {
     fn found(&self) -> &Found {
         self.found.get_or_init(|| match self.template.clone().build() {
             Ok(sandbox) => {
-                tracing::info!("isolation: {}", sandbox.summary());
+                tracing::debug!("{}", sandbox.summary());
                 Found { sandbox: Some(sandbox), remark: None }
             }
             Err(why) => {

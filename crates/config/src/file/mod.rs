@@ -262,11 +262,11 @@ impl RuntimeConfig {
         for (key, name) in named.chain(languages).chain(hooks) {
             if name != "direct" && !self.sandboxes.iter().any(|sandbox| sandbox.name == *name) {
                 let known: Vec<&str> = self.sandboxes.iter().map(|sandbox| sandbox.name.as_str()).collect();
-                let mean = similar(name, known.iter().copied()).map(|it| format!("; did you mean \"{it}\"?"));
+                let mean = did_you_mean(name, known.iter().copied());
                 let why = format!(
                     "no sandbox \"{name}\" is declared under spec.sandboxes (declared: {}){}",
                     if known.is_empty() { "none".to_owned() } else { known.join(", ") },
-                    mean.unwrap_or_default()
+                    mean
                 );
                 return Err(self.wrong(&key, why));
             }
@@ -325,8 +325,7 @@ fn explain(path: &str, inner: &str) -> String {
     match (misspelt, quoted.next()) {
         (true, Some(given)) => {
             let known: Vec<&str> = quoted.collect();
-            let mean = similar(given, known.iter().copied());
-            let mean = mean.map(|it| format!("; did you mean \"{it}\"?")).unwrap_or_default();
+            let mean = did_you_mean(given, known.iter().copied());
             let what = if inner.starts_with("unknown field") { "key" } else { "value" };
             let around = around.strip_suffix(&format!(".{given}")).unwrap_or(around);
             format!("{around}: unknown {what} \"{given}\"{mean} (known: {})", known.join(", "))
@@ -335,8 +334,13 @@ fn explain(path: &str, inner: &str) -> String {
     }
 }
 
+/// `; did you mean "…"?` for a word that is not known, or nothing when none is close.
+pub fn did_you_mean<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> String {
+    similar(given, known).map(|it| format!("; did you mean \"{it}\"?")).unwrap_or_default()
+}
+
 /// The candidate that is closest, when it is close enough to be meant.
-pub fn similar<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn similar<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.map(|candidate| (distance(given, candidate), candidate)).min()?;
     (near.0 <= 1 + given.chars().count() / 4).then_some(near.1)
 }

@@ -32,8 +32,8 @@ fn exit_codes_tell_a_failed_tool_from_wrong_usage() {
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(err.contains("missing field `text`"), "{err}");
     for (words, hint) in [
-        (vec!["test_lenght"], "unknown tool \"test_lenght\"; registered:"),
-        (vec!["test_length", "--txt", "x"], "test_length takes no --txt"),
+        (vec!["test_lenght"], "; did you mean \"test_length\"?"),
+        (vec!["test_length", "--txt", "x"], "test_length takes no --txt; did you mean \"text\"?"),
         (vec!["test_length", "--text"], "--text needs a value"),
         (vec!["test_length", "four"], "\"four\" is not a flag"),
         (vec!["test_length", "--json", "[]"], "not a JSON object"),

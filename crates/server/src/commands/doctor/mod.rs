@@ -13,7 +13,7 @@ mod workspaces;
 
 use super::{host, print};
 use anyhow::bail;
-use config::{Settings, similar};
+use config::{Settings, did_you_mean};
 use sandbox::{Outcome, Request, Sandbox, direct::Direct};
 use serde::Serialize;
 use serde_json::json;
@@ -150,8 +150,7 @@ fn check_words(sections: &[Section], required: &[String]) -> anyhow::Result<()> 
     known.dedup();
     for word in required {
         if !known.contains(&word.as_str()) {
-            let mean = similar(word, known.iter().copied());
-            let mean = mean.map(|it| format!("; did you mean \"{it}\"?")).unwrap_or_default();
+            let mean = did_you_mean(word, known.iter().copied());
             bail!("--require {word}: there is no such thing{mean} (known: {})", known.join(", "));
         }
     }
