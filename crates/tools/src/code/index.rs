@@ -59,6 +59,7 @@ pub(crate) struct Symbols {
     state: Mutex<State>,
     ready: Condvar,
     done: AtomicUsize,
+    patience: Duration,
 }
 
 #[derive(Default)]
@@ -104,11 +105,20 @@ fn known(path: &Path) -> bool {
 
 impl Symbols {
     fn new(workspace: Arc<Workspace>) -> Self {
-        Self { workspace, state: Mutex::default(), ready: Condvar::new(), done: AtomicUsize::new(0) }
+        let (state, ready, done) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
+        Self { workspace, state, ready, done, patience: PATIENCE }
     }
 
     /// Reads everything, with several threads.
     fn build(&self) {
+        let files = self.begin();
+        self.index(&files);
+        drop(files);
+        self.finish();
+    }
+
+    /// Finds what there is to read.
+    fn begin(&self) -> Vec<(PathBuf, u64)> {
         let end = Instant::now() + LIVE;
         // what changes after this moment is in the journal
         let mut cursor = self.workspace.changes_since(0);
@@ -117,24 +127,29 @@ impl Symbols {
             cursor = self.workspace.changes_since(0);
         }
         let files = self.workspace.files(&known);
-        {
-            let mut state = lock(&self.state);
-            state.cursor = cursor.map(|changes| changes.cursor);
-            state.all = Some(files.len());
-        }
-        self.read(&files, |state, path, stamp, facts| {
+        let mut state = lock(&self.state);
+        state.cursor = cursor.map(|changes| changes.cursor);
+        state.all = Some(files.len());
+        files
+    }
+
+    fn index(&self, files: &[(PathBuf, u64)]) {
+        self.read(files, |state, path, stamp, facts| {
             if !state.late.contains(path) {
                 state.index.put(path, stamp, facts);
             }
         });
+    }
+
+    fn finish(&self) {
+        lock(&self.state).index.shrink();
+        // trees of syntax took many times what the index takes
+        sandbox::release_memory();
         let mut state = lock(&self.state);
-        state.index.shrink();
         state.late = HashSet::new();
         state.built = true;
         drop(state);
         self.ready.notify_all();
-        // trees of syntax took many times what the index takes
-        sandbox::release_memory();
     }
 
     /// Takes files apart and hands what is in them to `keep`.
@@ -188,7 +203,7 @@ impl Symbols {
     /// The state, as soon as it is complete or patience is at its end.
     fn wait(&self) -> MutexGuard<'_, State> {
         let state = lock(&self.state);
-        let waited = self.ready.wait_timeout_while(state, PATIENCE, |state| !state.built);
+        let waited = self.ready.wait_timeout_while(state, self.patience, |state| !state.built);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -257,5 +272,47 @@ impl Symbols {
             });
             block.iter().zip(parts.into_iter().flatten()).for_each(|(one, facts)| put(one, facts));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use workspace::LiveOptions;
+
+    #[test]
+    fn an_answer_from_half_an_index_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.go"), "package p\n\nfunc OpenVault() {}\n").unwrap();
+        fs::write(dir.path().join("b.go"), "package p\n\nfunc CloseVault() {}\n").unwrap();
+        let workspace = Arc::new(Workspace::open("w", dir.path()).unwrap());
+        workspace.go_live_now(LiveOptions::default());
+        let mut symbols = Symbols::new(workspace);
+        symbols.patience = Duration::ZERO;
+        let ask = |symbols: &Symbols, query: &str| {
+            let (hits, total, standing) = symbols.search(query, &Filter::default(), 10);
+            assert_eq!(hits.len(), total);
+            let mut files: Vec<_> = hits.iter().map(|hit| hit.path.display().to_string()).collect();
+            files.sort();
+            (files.join(" "), standing.note())
+        };
+        let note = |text: &str| Some(text.to_owned());
+        // nobody has begun
+        let expected = note("index 0 % built (0 of 0 files); ask again for the rest");
+        assert_eq!(ask(&symbols, "vault"), (String::new(), expected));
+        // one of two files is read
+        let mut files = symbols.begin();
+        files.sort();
+        symbols.index(&files[..1]);
+        let expected = note("index 50 % built (1 of 2 files); ask again for the rest");
+        assert_eq!(ask(&symbols, "vault"), ("a.go".to_owned(), expected.clone()));
+        // what changes meanwhile is seen, and the builder does not put the old back
+        fs::write(dir.path().join("b.go"), "package p\n\nfunc GuardVault() {}\n").unwrap();
+        assert_eq!(ask(&symbols, "guard"), ("b.go".to_owned(), expected));
+        symbols.index(&files[1..]);
+        symbols.finish();
+        assert_eq!(ask(&symbols, "vault"), ("a.go b.go".to_owned(), None));
+        assert_eq!(ask(&symbols, "guard"), ("b.go".to_owned(), None));
     }
 }

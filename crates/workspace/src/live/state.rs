@@ -89,7 +89,7 @@ impl State {
     pub(super) fn build(workspace: &Workspace, options: LiveOptions, gate: &Gate) -> Self {
         let (mode, why) = choose(workspace, &options);
         let mut state = Self {
-            journal: if mode == Mode::Events { Journal::new().ok() } else { None },
+            journal: if mode == Mode::Events { Journal::new(workspace.root()).ok() } else { None },
             options,
             mode,
             why,

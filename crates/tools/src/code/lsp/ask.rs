@@ -68,22 +68,20 @@ pub(super) async fn ready(call: &Call, tool: &'static str, file: &str) -> Result
     Ok(Ready { server, file, path, text })
 }
 
-/// A server that has loaded its project.
+/// A server that is up; it may still be loading its project.
 pub(super) async fn up(
     call: &Call,
     tool: &'static str,
     key: &Key,
     detector: &'static dyn Detector,
 ) -> Result<InUse, Trouble> {
-    let server = Servers::get(call, tool, key, detector).await?.hold();
-    server.settle(call).await?;
-    Ok(server)
+    Ok(Servers::get(call, tool, key, detector).await?.hold())
 }
 
-/// Makes a server know the workspace as it is now; gives a file's text.
+/// Makes a server know the workspace as it is now and waits until it has loaded its project; gives a file's text.
+/// The file is shown first: what is asked about it then can be made ready together with the project.
 pub(super) async fn fresh(call: &Call, server: &InUse, file: &ContainedPath) -> Result<String, Trouble> {
     let texts = server.sync(call, std::slice::from_ref(file)).await?;
-    // What it was told may have made it load again.
     server.settle(call).await?;
     Ok(texts.into_iter().next().unwrap_or_default())
 }

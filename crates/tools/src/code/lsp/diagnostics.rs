@@ -153,7 +153,7 @@ impl Warm {
             }
             if n > 0 {
                 let file = files[n].clone();
-                let read = move |call: &Call| super::running::source(&call.workspace, &file);
+                let read = move |call: &Call| super::told::source(&call.workspace, &file);
                 client.show(&paths[n], &call.blocking(read).await.ok()?);
             }
             server.said(&paths[n], &client.diagnose(&paths[n]).await.ok()?);

@@ -19,6 +19,7 @@ mod running;
 mod show;
 mod status;
 mod symbols;
+mod told;
 mod trouble;
 mod workspace_symbols;
 

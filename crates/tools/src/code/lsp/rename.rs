@@ -3,8 +3,8 @@
 use super::{
     args::place_args,
     ask::{Spot, spot},
-    running::source,
     show,
+    told::source,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};

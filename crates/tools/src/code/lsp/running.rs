@@ -1,8 +1,13 @@
 //! One server: how it is started, kept true to the workspace, and ended.
 
-use super::{memory, pool::Key, trouble::Trouble};
+use super::{
+    memory,
+    pool::Key,
+    told::{Asked, Told},
+    trouble::Trouble,
+};
 use crate::{Call, Place, ProgressUpdate, ToolError, verify::server};
-use ::lsp::{ChangeKind, Client, Hello, Kind};
+use ::lsp::{Client, Hello, Kind};
 use ::verify::Detector;
 use config::Limits;
 use sandbox::{Control, EnvEntry, Sandbox, StartRequest, Stdio};
@@ -18,7 +23,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio_util::sync::CancellationToken;
-use workspace::{ContainedPath, GlobQuery, Kind as Entry, Version, Workspace};
+use workspace::{ContainedPath, Workspace};
 
 /// How long a server may take to say that it is there.
 const HELLO: Duration = Duration::from_secs(30);
@@ -26,12 +31,6 @@ const HELLO: Duration = Duration::from_secs(30);
 const LOADING: Duration = Duration::from_secs(50);
 /// How long a sign of life may take.
 const ALIVE: Duration = Duration::from_secs(5);
-/// How long the index of the workspace is waited for.
-const INDEX: Duration = Duration::from_secs(5);
-/// Changes at once after which a server is started anew rather than told.
-const MANY: usize = 1000;
-/// Sources larger than this are not shown to a server.
-const LARGEST: u64 = 8 << 20;
 /// Bytes of a server's last words.
 const WORDS: usize = 2000;
 /// How often a server is looked after.
@@ -42,7 +41,6 @@ pub(crate) struct Running {
     pub(crate) key: Key,
     pub(crate) name: &'static str,
     pub(crate) client: Client,
-    detector: &'static dyn Detector,
     workspace: Arc<Workspace>,
     place: Place,
     control: Box<dyn Control>,
@@ -54,19 +52,9 @@ pub(crate) struct Running {
     ended: AtomicBool,
     why: Mutex<Option<String>>,
     words: Arc<Mutex<Vec<u8>>>,
-    told: tokio::sync::Mutex<Told>,
+    told: Arc<tokio::sync::Mutex<Told>>,
     /// What it last said about files, against which news are told.
     pub(super) said: Mutex<HashMap<PathBuf, Vec<::lsp::Diagnostic>>>,
-}
-
-/// What the server knows of the workspace.
-struct Told {
-    /// Up to where of the journal; unknown where the workspace keeps none.
-    cursor: Option<u64>,
-    /// Its language's files, so that a new one can be told from a changed one.
-    files: HashSet<PathBuf>,
-    /// The manifests it began with.
-    manifests: HashMap<PathBuf, Version>,
 }
 
 /// A server in use: it does not count as idle meanwhile.
@@ -107,7 +95,7 @@ pub(super) async fn start(
     })?;
     // What changes from here on is told; what was before, the server reads itself.
     let root = PathBuf::from(&key.root);
-    let told = call.blocking(move |call| Ok(first_look(&call.workspace, detector, &root))).await?;
+    let told = call.blocking(move |call| Ok(Told::first(&call.workspace, detector, root))).await?;
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let marker = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let home = match key.root.as_str() {
@@ -136,7 +124,6 @@ pub(super) async fn start(
         key,
         name: plan.name,
         client,
-        detector,
         workspace: Arc::clone(&call.workspace),
         place,
         control: process.control,
@@ -147,7 +134,7 @@ pub(super) async fn start(
         ended: AtomicBool::new(false),
         why: Mutex::default(),
         words,
-        told: tokio::sync::Mutex::new(told),
+        told: Arc::new(tokio::sync::Mutex::new(told)),
         said: Mutex::default(),
     });
     match tokio::time::timeout(HELLO, running.client.initialize()).await {
@@ -173,36 +160,6 @@ async fn listen(mut from: Box<dyn AsyncRead + Send + Unpin>, words: Arc<Mutex<Ve
         let extra = words.len().saturating_sub(WORDS);
         words.drain(..extra);
     }
-}
-
-/// Where the journal stands, and which files there are.
-fn first_look(workspace: &Workspace, detector: &dyn Detector, root: &Path) -> Told {
-    let patience = Instant::now() + INDEX;
-    let cursor = loop {
-        match (workspace.changes_since(0), workspace.live_status()) {
-            (Some(changes), _) => break Some(changes.cursor),
-            (None, None) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(2)),
-            _ => break None,
-        }
-    };
-    let manifests = detector.dependencies().iter().filter_map(|name| {
-        let file = root.join(name);
-        Some((file.clone(), version(workspace, &file)?))
-    });
-    Told { cursor, files: sources(workspace, detector), manifests: manifests.collect() }
-}
-
-fn version(workspace: &Workspace, file: &Path) -> Option<Version> {
-    let path = workspace.resolve(file).ok()?;
-    Some(Version::of(&workspace.read_bytes(&path, LARGEST).ok()?))
-}
-
-/// The files of a language.
-fn sources(workspace: &Workspace, detector: &dyn Detector) -> HashSet<PathBuf> {
-    let Ok(path) = workspace.resolve(".") else { return HashSet::new() };
-    let query = GlobQuery { pattern: "**/*".to_owned(), path, limit: usize::MAX, fresh: false };
-    let found = workspace.glob(&query, &AtomicBool::new(false)).map(|reply| reply.files).unwrap_or_default();
-    found.into_iter().filter(|file| detector.owns(file)).collect()
 }
 
 /// Looks after a server until it ends: idle, too large, told to stop, or of itself.
@@ -362,51 +319,36 @@ impl Running {
 
     /// Tells the server everything that changed in the workspace, and shows it these files. Gives their texts.
     pub(super) async fn sync(&self, call: &Call, shown: &[ContainedPath]) -> Result<Vec<String>, Trouble> {
-        let mut told = self.told.lock().await;
-        let (cursor, open) = (told.cursor, self.client.open());
-        let all = match cursor {
-            Some(_) => None,
-            // Without a journal everything may have changed.
-            None => Some(told.files.clone()),
+        let told = Arc::clone(&self.told).lock_owned().await;
+        let open: HashSet<PathBuf> = self.client.open().iter().filter_map(|path| self.ours(path)).collect();
+        let (wanted, confirm) = (shown.to_vec(), self.client.kind() == Kind::RustAnalyzer);
+        let look = move |call: &Call| {
+            let asked = Asked { open: &open, shown: &wanted, confirm };
+            let seen = told.look(&call.workspace, &asked)?;
+            Ok((told, open, seen))
         };
-        let open: HashSet<PathBuf> = open.iter().filter_map(|path| self.ours(path)).collect();
-        let (wanted, detector) = (shown.to_vec(), self.detector);
-        let confirm = self.client.kind() == Kind::RustAnalyzer;
-        let root = PathBuf::from(&self.key.root);
-        let manifests = told.manifests.clone();
-        let look =
-            move |call: &Call| look(call, detector, &root, &manifests, cursor, all, &open, &wanted, confirm);
-        let looked = call.blocking(look).await?;
-        let Some(seen) = looked else {
+        let (mut told, open, seen) = call.blocking(look).await?;
+        let Some(seen) = seen else {
             let why = format!("{} must look at everything again", self.name);
             self.end(&why);
             return Err(Trouble::Gone(why));
         };
+        if !seen.changed.is_empty() && !self.client.settled() {
+            // While it loads it may take a change for part of what it loads, or not.
+            self.settle(call).await?;
+        }
         let mut changes = Vec::new();
         for (relative, text) in &seen.changed {
             let path = self.theirs(relative);
-            let kind = match (text, told.files.contains(relative)) {
-                (None, _) => {
-                    told.files.remove(relative);
-                    self.client.hide(&path);
-                    ChangeKind::Deleted
-                }
-                (Some(_), true) => ChangeKind::Changed,
-                (Some(_), false) => {
-                    if detector.owns(relative) {
-                        told.files.insert(relative.clone());
-                    }
-                    ChangeKind::Created
-                }
-            };
-            if let Some(Some(text)) = text
-                && seen.open.contains(relative)
-            {
-                self.client.show(&path, text);
+            let kind = told.becomes(relative, text.is_some());
+            match text {
+                None => self.client.hide(&path),
+                Some(Some(text)) if open.contains(relative) => self.client.show(&path, text),
+                Some(_) => {}
             }
             changes.push((path, kind));
         }
-        told.cursor = seen.cursor;
+        told.follow(seen.stand);
         let text = |path: &Path| seen.changed.get(&self.ours(path)?)?.clone().flatten();
         self.in_time(call, self.client.absorb(&changes, text)).await?;
         for (path, text) in shown.iter().zip(&seen.shown) {
@@ -414,74 +356,4 @@ impl Running {
         }
         Ok(seen.shown)
     }
-}
-
-/// What there is to tell.
-struct Seen {
-    cursor: Option<u64>,
-    /// Nothing for a file that is gone; its text where somebody needs it.
-    changed: HashMap<PathBuf, Option<Option<String>>>,
-    open: HashSet<PathBuf>,
-    shown: Vec<String>,
-}
-
-/// Looks at what changed; `None` when only a new server can know it all.
-#[expect(clippy::too_many_arguments, reason = "what is known of one server")]
-fn look(
-    call: &Call,
-    detector: &dyn Detector,
-    root: &Path,
-    manifests: &HashMap<PathBuf, Version>,
-    cursor: Option<u64>,
-    all: Option<HashSet<PathBuf>>,
-    open: &HashSet<PathBuf>,
-    shown: &[ContainedPath],
-    confirm: bool,
-) -> Result<Option<Seen>, ToolError> {
-    let workspace = &call.workspace;
-    let shown = shown.iter().map(|path| source(workspace, path)).collect::<Result<Vec<_>, _>>()?;
-    let (cursor, paths) = match (cursor.and_then(|cursor| workspace.changes_since(cursor)), all) {
-        (Some(changes), _) => match changes.paths {
-            Some(paths) if paths.len() <= MANY => (Some(changes.cursor), paths),
-            _ => return Ok(None),
-        },
-        (None, Some(all)) => (None, all.union(&sources(workspace, detector)).cloned().collect()),
-        (None, None) => return Ok(None),
-    };
-    // The journal tells of a file rather once too often.
-    let depends = |path: &PathBuf| {
-        let named = detector.dependencies().iter().any(|name| *path == root.join(name));
-        named && version(workspace, path) != manifests.get(path).copied()
-    };
-    if paths.iter().any(depends) {
-        return Ok(None);
-    }
-    let mut changed = HashMap::new();
-    let concerns =
-        |path: &PathBuf| !path.starts_with(".git") && (path.starts_with(root) || detector.owns(path));
-    for relative in paths.into_iter().filter(concerns) {
-        let place = workspace.resolve(&relative).ok();
-        let kind = place.as_ref().and_then(|place| workspace.kind(place));
-        // What happened in a folder is told file by file.
-        if kind == Some(Entry::Folder) {
-            continue;
-        }
-        let place = place.filter(|_| kind.is_some());
-        let needed =
-            open.contains(&relative) || (confirm && relative.extension().is_some_and(|end| end == "rs"));
-        let now = place.map(|place| if needed { source(workspace, &place).ok() } else { None });
-        changed.insert(relative, now);
-    }
-    Ok(Some(Seen { cursor, changed, open: open.clone(), shown }))
-}
-
-/// A source's text as servers see it: without a byte order mark.
-pub(super) fn source(workspace: &Workspace, path: &ContainedPath) -> Result<String, ToolError> {
-    let bytes = workspace.read_bytes(path, LARGEST)?;
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    Ok(match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    })
 }

@@ -1,6 +1,6 @@
 //! Places as agents read them: `file:line:col  source line`.
 
-use super::running::{Running, source};
+use super::{running::Running, told::source};
 use crate::Call;
 use ::lsp::{Lines, Location};
 use sandbox::Request;

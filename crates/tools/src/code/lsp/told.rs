@@ -1,0 +1,254 @@
+//! What a server knows of the workspace, and what there is to tell it.
+
+use crate::ToolError;
+use ::lsp::ChangeKind;
+use ::verify::Detector;
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+use workspace::{ContainedPath, Kind as Entry, Version, Workspace};
+
+/// How long the index of the workspace is waited for.
+const INDEX: Duration = Duration::from_secs(5);
+/// Changes at once after which a server is started anew rather than told.
+const MANY: usize = 1000;
+/// Sources larger than this are not shown to a server.
+const LARGEST: u64 = 8 << 20;
+
+/// What a server knows of the workspace.
+pub(super) struct Told {
+    detector: &'static dyn Detector,
+    /// The project's folder.
+    root: PathBuf,
+    /// Up to where of the journal; unknown where the workspace keeps none.
+    cursor: Option<u64>,
+    /// Its sources and what governs them, each with its stamp when all were last looked at: a new one can be told
+    /// from a changed one, and what changed while nobody kept a journal can be found.
+    files: HashMap<PathBuf, u64>,
+    /// The manifests it began with.
+    manifests: HashMap<PathBuf, Version>,
+}
+
+/// What is asked of a look.
+pub(super) struct Asked<'a> {
+    pub(super) open: &'a HashSet<PathBuf>,
+    pub(super) shown: &'a [ContainedPath],
+    /// Whether texts of closed files are needed too.
+    pub(super) confirm: bool,
+}
+
+/// What there is to tell.
+pub(super) struct Seen {
+    /// Nothing for a file that is gone; its text where somebody needs it.
+    pub(super) changed: HashMap<PathBuf, Option<Option<String>>>,
+    pub(super) shown: Vec<String>,
+    pub(super) stand: Stand,
+}
+
+/// Where a look leaves off.
+pub(super) struct Stand {
+    cursor: Option<u64>,
+    /// All files, when all were looked at.
+    files: Option<HashMap<PathBuf, u64>>,
+}
+
+impl Told {
+    /// Where the journal stands, and which files there are.
+    pub(super) fn first(workspace: &Workspace, detector: &'static dyn Detector, root: PathBuf) -> Self {
+        let patience = Instant::now() + INDEX;
+        let cursor = loop {
+            match (workspace.changes_since(0), workspace.live_status()) {
+                (Some(changes), _) => break Some(changes.cursor),
+                (None, None) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(2)),
+                _ => break None,
+            }
+        };
+        let manifests = detector.dependencies().iter().filter_map(|name| {
+            let file = root.join(name);
+            Some((file.clone(), version(workspace, &file)?))
+        });
+        let manifests = manifests.collect();
+        let mut told = Self { detector, root, cursor, files: HashMap::new(), manifests };
+        told.files = told.all(workspace);
+        told
+    }
+
+    /// The files of the language and those that govern it, as they are.
+    fn all(&self, workspace: &Workspace) -> HashMap<PathBuf, u64> {
+        let wanted = |path: &Path| self.detector.owns(path) || self.governs(path);
+        workspace.files(&wanted).into_iter().collect()
+    }
+
+    /// Whether a file says how others are to be understood.
+    fn governs(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+        let named = |names: &[&str]| names.contains(&name);
+        named(self.detector.markers())
+            || named(self.detector.dependencies())
+            || self.detector.gatherers().iter().any(|(gatherer, _)| *gatherer == name)
+            || named(&["go.sum", "Cargo.lock"])
+            || (name.ends_with(".json") && (name.starts_with("tsconfig") || name.starts_with("jsconfig")))
+    }
+
+    /// Whether a change of this path may mean something to the server.
+    fn concerns(&self, path: &Path) -> bool {
+        // Builds write more there than a server can be told, and it wrote part of that itself.
+        let built = self.detector.language() == "rust" && path.starts_with(self.root.join("target"));
+        let below = path.starts_with(&self.root) || self.detector.owns(path);
+        below && !built && !path.starts_with(".git")
+    }
+
+    /// Looks at what changed; `None` when only a new server can know it all.
+    pub(super) fn look(&self, workspace: &Workspace, asked: &Asked<'_>) -> Result<Option<Seen>, ToolError> {
+        let shown = asked.shown.iter().map(|path| source(workspace, path)).collect::<Result<Vec<_>, _>>()?;
+        let changes = self.cursor.and_then(|cursor| workspace.changes_since(cursor));
+        let cursor = changes.as_ref().map(|changes| changes.cursor);
+        let (paths, files) = match changes.and_then(|changes| changes.paths) {
+            Some(paths) => (paths, None),
+            // Nobody knows what changed: compare.
+            None => {
+                let now = self.all(workspace);
+                (self.differing(&now), Some(now))
+            }
+        };
+        let paths: Vec<PathBuf> = paths.into_iter().filter(|path| self.concerns(path)).collect();
+        // The journal tells of a file rather once too often.
+        let depends = |path: &PathBuf| {
+            let named = self.detector.dependencies().iter().any(|name| *path == self.root.join(name));
+            named && version(workspace, path) != self.manifests.get(path).copied()
+        };
+        if paths.len() > MANY || paths.iter().any(depends) {
+            return Ok(None);
+        }
+        let mut changed = HashMap::new();
+        for relative in paths {
+            let place = workspace.resolve(&relative).ok();
+            let kind = place.as_ref().and_then(|place| workspace.kind(place));
+            // What happened in a folder is told file by file.
+            if kind == Some(Entry::Folder) {
+                continue;
+            }
+            let place = place.filter(|_| kind.is_some());
+            let source_of_rust = || relative.extension().is_some_and(|end| end == "rs");
+            let needed = asked.open.contains(&relative) || (asked.confirm && source_of_rust());
+            let now = place.map(|place| if needed { source(workspace, &place).ok() } else { None });
+            changed.insert(relative, now);
+        }
+        Ok(Some(Seen { changed, shown, stand: Stand { cursor, files } }))
+    }
+
+    /// Files that are not what they were, or may not be.
+    fn differing(&self, now: &HashMap<PathBuf, u64>) -> Vec<PathBuf> {
+        let gone = self.files.keys().filter(|path| !now.contains_key(*path));
+        // 0 is a file that changed so lately that a further change would not show.
+        let other = now.iter().filter(|(path, stamp)| **stamp == 0 || self.files.get(*path) != Some(*stamp));
+        gone.chain(other.map(|(path, _)| path)).cloned().collect()
+    }
+
+    /// What became of a file that changed.
+    pub(super) fn becomes(&mut self, relative: &Path, is_there: bool) -> ChangeKind {
+        let known = self.files.contains_key(relative);
+        match (is_there, known) {
+            (false, _) => {
+                self.files.remove(relative);
+                ChangeKind::Deleted
+            }
+            (true, true) => ChangeKind::Changed,
+            (true, false) => {
+                if self.detector.owns(relative) || self.governs(relative) {
+                    self.files.insert(relative.to_owned(), 0);
+                }
+                ChangeKind::Created
+            }
+        }
+    }
+
+    /// The server knows what a look saw.
+    pub(super) fn follow(&mut self, stand: Stand) {
+        self.cursor = stand.cursor;
+        if let Some(files) = stand.files {
+            self.files = files;
+        }
+    }
+}
+
+fn version(workspace: &Workspace, file: &Path) -> Option<Version> {
+    let path = workspace.resolve(file).ok()?;
+    Some(Version::of(&workspace.read_bytes(&path, LARGEST).ok()?))
+}
+
+/// A source's text as servers see it: without a byte order mark.
+pub(super) fn source(workspace: &Workspace, path: &ContainedPath) -> Result<String, ToolError> {
+    let bytes = workspace.read_bytes(path, LARGEST)?;
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::verify::Languages;
+    use std::{fs, sync::Arc};
+    use workspace::LiveOptions;
+
+    fn changed(told: &Told, workspace: &Workspace) -> (Vec<(PathBuf, bool)>, Stand) {
+        let asked = Asked { open: &HashSet::new(), shown: &[], confirm: false };
+        let seen = told.look(workspace, &asked).unwrap().expect("no new server is needed");
+        let mut all: Vec<_> = seen.changed.into_iter().map(|(path, now)| (path, now.is_some())).collect();
+        all.sort();
+        (all, seen.stand)
+    }
+
+    #[test]
+    fn what_a_lost_journal_leaves_unknown_is_found_by_comparing() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        for name in ["Cargo.toml", "same.rs", "changed.rs", "gone.rs", "notes.txt"] {
+            write(name, "");
+        }
+        let workspace = Arc::new(Workspace::open("w", dir.path()).unwrap());
+        workspace.go_live_now(LiveOptions::default());
+        let rust = Languages::shipped().all().iter().copied().find(|one| one.language() == "rust").unwrap();
+        let mut told = Told::first(&workspace, rust, PathBuf::new());
+        assert!(changed(&told, &workspace).0.is_empty());
+        write("changed.rs", "fn new() {}");
+        write("new.rs", "");
+        fs::remove_file(dir.path().join("gone.rs")).unwrap();
+        fs::create_dir(dir.path().join("target")).unwrap();
+        (0..MANY + 10).for_each(|n| write(&format!("target/{n}.rs"), ""));
+        // by the journal, and without it: files too young to be sure of may be told once too often
+        let expected = |path: &str| match path {
+            "gone.rs" => Some(false),
+            "changed.rs" | "new.rs" => Some(true),
+            _ => None,
+        };
+        for (cursor, exact) in [(told.cursor, true), (Some(u64::MAX), false), (None, false)] {
+            told.cursor = cursor;
+            let (all, stand) = changed(&told, &workspace);
+            let told_of =
+                |name: &str| all.iter().find(|(path, _)| path == Path::new(name)).map(|(_, is)| *is);
+            for name in ["changed.rs", "new.rs", "gone.rs"] {
+                assert_eq!(told_of(name), expected(name), "{name} {cursor:?}");
+            }
+            assert!(all.iter().all(|(path, _)| !path.starts_with("target")), "{all:?}");
+            assert!(!exact || (all.len() == 3), "{all:?}");
+            if cursor == Some(u64::MAX) {
+                assert_eq!(told.becomes(Path::new("gone.rs"), false), ChangeKind::Deleted);
+                assert_eq!(told.becomes(Path::new("new.rs"), true), ChangeKind::Created);
+                assert_eq!(told.becomes(Path::new("changed.rs"), true), ChangeKind::Changed);
+                // from here on the journal is followed again
+                told.follow(stand);
+                assert!(changed(&told, &workspace).0.is_empty());
+                told.files.insert("gone.rs".into(), 1);
+                told.files.remove(Path::new("new.rs"));
+                told.files.insert("changed.rs".into(), 1);
+            }
+        }
+    }
+}
