@@ -170,7 +170,8 @@ impl TestRun {
         self.problems.extend(other.problems);
         self.unread = self.unread.take().or(other.unread);
         self.incomplete = self.incomplete.take().or(other.incomplete);
-        self.notes.extend(other.notes);
+        let new = other.notes.into_iter().filter(|note| !self.notes.contains(note));
+        self.notes.extend(new.collect::<Vec<_>>());
         self.missing.extend(other.missing);
         self.carry = other.carry;
     }

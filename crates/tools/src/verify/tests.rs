@@ -62,7 +62,7 @@ pub(super) async fn run(
 ) -> Result<Tests, ToolError> {
     let project = &project.seen_by(call, detector);
     let begin = Instant::now();
-    let timeout = ask.timeout_seconds;
+    let (timeout, names) = (ask.timeout_seconds, ask.names.clone());
     let deadline = begin + Duration::from_secs(timeout);
     let plans = plan(call, tool, project, detector, ask).await?;
     let runner = Runner { call, tool, project, detector, keeper };
@@ -79,6 +79,12 @@ pub(super) async fn run(
     if total.run.incomplete.as_deref() == Some("timed out") {
         total.run.incomplete = Some(format!("timed out after {timeout}s"));
         total.exit = 124;
+    }
+    let run = &mut total.run;
+    let ran = run.passed + run.failed + run.skipped > 0 || run.incomplete.is_some() || run.unread.is_some();
+    if !ran && run.problems.is_empty() && run.missing.is_empty() {
+        // Names that no runner knows are no success, whatever its exit code.
+        run.missing = names;
     }
     // A runner that says 0 although something is wrong does not have the last word.
     let wrong = total.run.failed > 0 || !total.run.problems.is_empty() || !total.run.missing.is_empty();
@@ -184,7 +190,12 @@ impl Runner<'_> {
             }
             Err(NotStarted::Other(error)) => return Err(error),
         };
-        notes.extend(ended.notes);
+        // Every command of a run says the same about where it runs.
+        for note in ended.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
         let (facts, end) = (Arc::clone(self.project), ended.end);
         let Some(reader) = reader else { return Ok((TestRun::default(), ended.code)) };
         let run = self.call.blocking(move |_| Ok(finish(reader, &end, &facts))).await?;

@@ -87,3 +87,58 @@ fn green_and_empty_projects() {
         assert_eq!(run.notes.is_empty(), passed > 0, "{name}");
     }
 }
+
+/// A package in a folder of a workspace, with more lines for its manifest.
+fn package(project: &Project, name: &str, manifest: &str, file: &str, text: &str) {
+    let head = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{manifest}");
+    project.write(&format!("{name}/Cargo.toml"), head).write(&format!("{name}/{file}"), text);
+}
+
+fn example(name: &str, holds: bool) -> String {
+    format!("/// ```\n/// assert!({holds});\n/// ```\npub fn {name}() {{}}\n")
+}
+
+#[test]
+fn nextest_and_doctests_only_where_there_are_some() {
+    let nextest = testkit::tools::path("cargo-nextest");
+    let mut project = Project::empty("rust");
+    project.find_first(nextest.parent().expect("a folder"));
+    project.write(".config/nextest.toml", "");
+    project.write("Cargo.toml", "[package]\nname = \"tool\"\nversion = \"0.1.0\"\n[workspace]\n");
+    project.write("src/main.rs", "fn main() {}\n#[test]\nfn in_the_program() {}\n");
+    // A program alone: a workspace, but nothing that could have examples.
+    let run = project.test();
+    assert!(run.green(), "{run:#?}");
+    assert_eq!((run.passed, &run.notes[..]), (1, &[][..]));
+
+    // Members of every kind, one of them there because another one depends on it.
+    project.write(
+        "Cargo.toml",
+        "[workspace]\nresolver = \"2\"\nmembers = [\"app\", \"li?\", \"quiet\", \"c\"]\n",
+    );
+    project.remove("src/main.rs");
+    package(&project, "app", "", "src/main.rs", "fn main() {}\n");
+    let beside = "[dependencies]\nbeside = { path = \"../beside\" }\n";
+    package(&project, "lib", beside, "src/lib.rs", &example("shown", true));
+    package(&project, "beside", "", "src/lib.rs", &example("beside", true));
+    package(&project, "quiet", "[lib]\ndoctest = false\n", "src/lib.rs", &example("wrong", false));
+    package(&project, "c", "[lib]\ncrate-type = [\"cdylib\"]\n", "src/lib.rs", "");
+    let run = project.test();
+    assert!(run.green(), "{run:#?}");
+    assert_eq!(run.passed, 2, "{run:#?}");
+
+    // Those that a change affects, and the workspace's own choice.
+    let some = |units: &[&str]| {
+        let units = units.iter().map(|unit| (*unit).to_owned()).collect();
+        let ask = TestAsk { units, ..TestAsk::default() };
+        let plans = project.detector().test_cmd(&project, &ask).expect("a plan");
+        plans.get(1).map(|plan| plan.args[3..].join(" "))
+    };
+    assert_eq!(some(&["app", "beside", "quiet"]).as_deref(), Some("--doc -p beside"));
+    assert_eq!(some(&["app", "quiet", "c"]), None);
+    assert_eq!(some(&[]).as_deref(), Some("--doc --workspace --exclude quiet"));
+    let chosen =
+        "[workspace]\nmembers = [\"*\"]\nexclude = [\"target\"]\ndefault-members = [\"app\", \"quiet\"]\n";
+    project.write("Cargo.toml", chosen);
+    assert_eq!(some(&[]), None);
+}

@@ -7,6 +7,7 @@ mod doctest;
 mod failure;
 mod manifest;
 mod nextest;
+mod packages;
 mod plan;
 mod target;
 

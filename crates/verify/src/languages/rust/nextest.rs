@@ -163,7 +163,11 @@ impl Reader {
             End::Cancelled => run.incomplete = Some("cancelled".to_owned()),
             End::OutOfMemory => run.incomplete = Some("out of memory".to_owned()),
             End::Signaled(signal) => run.incomplete = Some(format!("nextest was killed by signal {signal}")),
-            End::Exited(0 | 100) if reported => {}
+            End::Exited(0 | 100) if reported => {
+                if run.passed + run.failed + run.skipped == 0 {
+                    run.notes.push("no tests found".to_owned());
+                }
+            }
             // Nothing matched: no report is written.
             End::Exited(4) => {
                 run.missing = self.wanted.iter().map(|id| id.path.join("::")).collect();

@@ -1,6 +1,9 @@
 //! Which commands verify a Rust project.
 
-use super::manifest::{self, Members};
+use super::{
+    manifest::{self, Members},
+    packages,
+};
 use crate::{Facts, Injected, LintAsk, Plan, Scope, TestAsk, TestId, TestRun};
 use std::collections::BTreeMap;
 
@@ -25,7 +28,7 @@ pub(super) fn tests(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
     if !ask.only.is_empty() {
         return by_unit(&ask.only).into_iter().map(|(unit, ids)| exact(&whole, unit, &ids)).collect();
     }
-    packages(facts, ask, &mut whole);
+    chosen(facts, ask, &mut whole);
     if !ask.names.is_empty() {
         whole.args.push("--".to_owned());
         whole.args.extend(ask.names.iter().cloned());
@@ -55,7 +58,7 @@ pub(super) fn quiet() -> Vec<(String, String)> {
 }
 
 /// The packages that are wanted: those named, or what the workspace means by all.
-fn packages(facts: &dyn Facts, ask: &TestAsk, plan: &mut Plan) {
+fn chosen(facts: &dyn Facts, ask: &TestAsk, plan: &mut Plan) {
     if ask.units.is_empty() {
         return members(facts, plan);
     }
@@ -129,9 +132,13 @@ fn nextest(facts: &dyn Facts, ask: &TestAsk) -> Vec<Plan> {
     let (cargos, own): (Vec<&TestId>, Vec<&TestId>) =
         ask.only.iter().partition(|id| id.unit.starts_with('-'));
     if ask.only.is_empty() {
-        let strange = manifest::own_harness(facts);
+        let strange = packages::own_harness(facts);
         let mut plans = vec![nextest_run(facts, ask, &strange, &own)];
         plans.extend(beside_nextest(facts, ask, &strange));
+        if plans.len() > 1 {
+            // That it finds nothing is no failure where something else may have the tests.
+            plans[0].env.push(("NEXTEST_NO_TESTS".to_owned(), "pass".to_owned()));
+        }
         return plans;
     }
     let mut plans = Vec::new();
@@ -164,7 +171,7 @@ fn nextest_run(facts: &dyn Facts, ask: &TestAsk, strange: &[(String, String)], o
         ..Plan::default()
     };
     plan.args.push(format!("codegen-sandbox:{}", facts.scratch().join(NEXTEST_CONFIG).display()));
-    packages(facts, ask, &mut plan);
+    chosen(facts, ask, &mut plan);
     if !own.is_empty() {
         let each = |id: &&TestId| format!("(binary_id({}) & test(={}))", id.unit, id.path.join("::"));
         plan.args.extend(["-E".to_owned(), own.iter().map(each).collect::<Vec<_>>().join(" | ")]);
@@ -193,15 +200,10 @@ fn beside_nextest(facts: &dyn Facts, ask: &TestAsk, strange: &[(String, String)]
         plan.why.push("a harness of its own is run by cargo test: nextest cannot list its tests".to_owned());
         plans.push(plan);
     }
-    // cargo refuses to look for examples in a package without a library.
-    let mut ask = ask.clone();
-    let named = !ask.units.is_empty();
-    ask.units.retain(|package| manifest::has_library_of(facts, package));
-    if manifest::has_library(facts) && !(named && ask.units.is_empty()) {
-        let ask = &ask;
+    if let Some(chosen) = packages::doctests(facts, &ask.units) {
         let mut doctests = cargo_test();
         doctests.args.push("--doc".to_owned());
-        packages(facts, ask, &mut doctests);
+        doctests.args.extend(chosen);
         doctests.why.push("nextest does not run doctests".to_owned());
         if !ask.names.is_empty() {
             doctests.args.push("--".to_owned());
@@ -269,7 +271,7 @@ pub(super) fn coverage(facts: &dyn Facts) -> Result<Vec<Plan>, String> {
         let get = "cargo install cargo-llvm-cov and rustup component add llvm-tools";
         return Err(format!("it needs cargo-llvm-cov: {get}"));
     }
-    let one = |package: manifest::Package| Plan {
+    let one = |package: packages::Package| Plan {
         runner: "cargo llvm-cov",
         program: "cargo".to_owned(),
         args: ["llvm-cov", "test", "-p", &package.name, "--ignore-run-fail", "--lcov", "--output-path"]
@@ -283,7 +285,7 @@ pub(super) fn coverage(facts: &dyn Facts) -> Result<Vec<Plan>, String> {
         why: vec!["package by package, so that the lines can be told apart".to_owned()],
         ..Plan::default()
     };
-    Ok(manifest::packages(facts).into_iter().map(one).collect())
+    Ok(packages::packages(facts).into_iter().map(one).collect())
 }
 
 const COVER_REPORT: &str = "cover.lcov";
