@@ -78,10 +78,8 @@ fn peer() -> Result<PathBuf> {
 
 /// A folder of the cache with an npm package, installed when it is not there yet.
 pub(crate) fn installed(package: &str, version: &str) -> Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     let name = package.rsplit('/').next().unwrap_or(package);
-    let folder = cache.context("HOME is not set")?.join(format!("codegen-sandbox/bench/{name}-{version}"));
+    let folder = cache()?.join(format!("{name}-{version}"));
     if !folder.join("node_modules").join(package).exists() {
         fs::create_dir_all(&folder)?;
         let mut install = Command::new("npm");
@@ -90,6 +88,28 @@ pub(crate) fn installed(package: &str, version: &str) -> Result<PathBuf> {
             .with_context(|| format!("installing {package} needs npm and the network"))?;
     }
     Ok(folder)
+}
+
+/// A folder of the cache with a package of the system unpacked in it, which is not installed. Its programs are in
+/// `usr/bin`.
+pub(crate) fn unpacked(package: &str) -> Result<PathBuf> {
+    let folder = cache()?.join(package);
+    if !folder.join("usr/bin").exists() {
+        fs::create_dir_all(&folder)?;
+        // The network may be slow or absent, and this is worth no wait.
+        let script = format!(
+            "set -e; timeout 60 apt-get download {package}; dpkg -x {package}_*.deb .; rm {package}_*.deb"
+        );
+        run(Command::new("sh").args(["-c", &script]).current_dir(&folder))
+            .with_context(|| format!("fetching {package} needs apt-get and the network"))?;
+    }
+    Ok(folder)
+}
+
+fn cache() -> Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    Ok(cache.context("HOME is not set")?.join("codegen-sandbox/bench"))
 }
 
 fn run(command: &mut Command) -> Result<()> {
