@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long to read on when everybody who could write is gone.
 const DRAIN: Duration = Duration::from_secs(2);
-const CHUNK: usize = 64 * 1024;
+/// What is read at once: little at first, because most commands print little, and more for those that print more.
+const FIRST: usize = 4 * 1024;
+const MOST: usize = 64 * 1024;
 
 /// Which stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +39,14 @@ type Pipe = Box<dyn AsyncRead + Send + Unpin>;
 struct Reader {
     pipe: Option<Pipe>,
     buffer: Vec<u8>,
+    /// The last time there was more to read than fits.
+    full: bool,
 }
 
 impl Reader {
     fn new(pipe: Option<Pipe>) -> Self {
-        let buffer = if pipe.is_some() { vec![0; CHUNK] } else { Vec::new() };
-        Self { pipe, buffer }
+        let buffer = if pipe.is_some() { vec![0; FIRST] } else { Vec::new() };
+        Self { pipe, buffer, full: false }
     }
 
     fn open(&self) -> bool {
@@ -52,9 +56,15 @@ impl Reader {
     /// Some bytes; none when it was the last time.
     async fn read(&mut self) -> &[u8] {
         let Some(pipe) = &mut self.pipe else { return &[] };
+        if self.full {
+            self.buffer.resize(MOST, 0);
+        }
         // A pipe that cannot be read any more is at its end for us.
         match pipe.read(&mut self.buffer).await {
-            Ok(n) if n > 0 => &self.buffer[..n],
+            Ok(n) if n > 0 => {
+                self.full = n == self.buffer.len();
+                &self.buffer[..n]
+            }
             _ => {
                 self.pipe = None;
                 &[]

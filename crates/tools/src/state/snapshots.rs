@@ -55,6 +55,11 @@ impl Stores {
         self.folder.join(Snapshots::folder_name(workspace.root()))
     }
 
+    /// The snapshots of a workspace, when somebody has opened them.
+    pub(crate) fn opened(&self, workspace: &Workspace) -> Option<Arc<Archive>> {
+        self.open.try_lock().ok()?.get(workspace.root()).cloned()
+    }
+
     pub(crate) fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Archive>, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get(workspace.root()) {

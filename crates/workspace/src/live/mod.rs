@@ -159,6 +159,18 @@ impl Workspace {
         if events { self.changes_since(cursor) } else { None }
     }
 
+    /// Whether nothing changed since `cursor`, as far as that can be told without waiting for anybody and without
+    /// looking at changed files. `false` says nothing.
+    pub(crate) fn quiet_since(&self, cursor: u64) -> bool {
+        let Some(mut guard) = self.live.get().and_then(Live::try_lock) else { return false };
+        guard.as_mut().is_some_and(|state| {
+            state.nothing_queued() && {
+                state.refresh_all(self, false);
+                state.mode == Mode::Events && state.log.cursor() == cursor
+            }
+        })
+    }
+
     /// Whether a file is known to be part of the workspace. `false` says nothing.
     pub(crate) fn live_knows(&self, path: &Path) -> bool {
         let Some(live) = self.live.get() else { return false };

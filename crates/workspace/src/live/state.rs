@@ -174,6 +174,15 @@ impl State {
         }
     }
 
+    /// Whether bringing this up to date takes no time: no event waits to be taken into account.
+    pub(super) fn nothing_queued(&mut self) -> bool {
+        let Some(journal) = &self.journal else { return false };
+        if self.pending.is_empty() {
+            journal.drain(&mut self.pending);
+        }
+        self.mode == Mode::Events && self.pending.is_empty() && self.dirty.is_empty()
+    }
+
     pub(super) fn drain(&mut self, workspace: &Workspace) {
         let Some(journal) = &self.journal else { return };
         let mut lost = journal.mounts_changed();

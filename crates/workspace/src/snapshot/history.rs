@@ -21,7 +21,7 @@ use std::{
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::UNIX_EPOCH,
@@ -73,6 +73,33 @@ impl Snapshots {
     pub fn begin(&self, caller: &Caller) -> Result<Recording, SnapshotError> {
         let mut state = self.lock();
         self.advance(&mut state, Trust::Events, None)?;
+        self.enter(&mut state, caller)
+    }
+
+    /// [`Snapshots::begin`] where that takes no time: nobody else is at work here, and nothing changed since the last
+    /// look. `None` says nothing.
+    #[must_use]
+    pub fn begin_at_once(&self, caller: &Caller) -> Option<Recording> {
+        let mut state = self.at_once()?;
+        self.enter(&mut state, caller).ok()
+    }
+
+    /// [`Snapshots::finish`] where that takes no time. `false`: it is still to be done.
+    #[must_use]
+    pub fn finish_at_once(&self, recording: &Recording) -> bool {
+        let Some(mut state) = self.at_once() else { return false };
+        state.open.retain(|open| open.call != recording.call);
+        self.pending.end(&recording.call).is_ok()
+    }
+
+    /// The state, when it is free and up to date.
+    fn at_once(&self) -> Option<MutexGuard<'_, State>> {
+        let state = self.state.try_lock().ok()?;
+        let idle = state.known && state.recheck.is_empty() && self.pending.waiting() == 0;
+        (idle && self.workspace.quiet_since(state.cursor)).then_some(state)
+    }
+
+    fn enter(&self, state: &mut State, caller: &Caller) -> Result<Recording, SnapshotError> {
         let call = new_call();
         self.pending.begin(&call, caller)?;
         state.open.push(Open { call: call.clone(), caller: caller.clone(), foreground: true });
