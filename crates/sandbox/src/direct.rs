@@ -51,8 +51,16 @@ impl Direct {
             timeout: DEFAULT_TIMEOUT,
             memory: None,
             observer: None,
+            lifeline: false,
         };
         Self { name: name.into(), local }
+    }
+
+    /// Gives every program a stdin that stays open until the program ends, so that the other side of it learns of the
+    /// program's, or this process's, death.
+    pub(crate) fn with_lifeline(mut self) -> Self {
+        self.local.lifeline = true;
+        self
     }
 
     /// The environment that requests are merged over.

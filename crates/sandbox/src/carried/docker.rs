@@ -1,6 +1,6 @@
 //! Modes `docker_exec` and `docker_run`; podman takes the same words.
 
-use super::{Carried, Carrier, Mark, config::Block};
+use super::{Carried, Carrier, Mark, config::Block, leftovers};
 use crate::{Factory, FactoryError, Sandbox};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -81,6 +81,9 @@ impl Carrier for Image {
         argv.extend(["run", "--rm", if terminal { "-it" } else { "-i" }].map(str::to_owned));
         argv.extend(["--label".to_owned(), format!("{CALL}={mark}")]);
         argv.extend(["--label".to_owned(), format!("{SANDBOX}={}", mark.sandbox)]);
+        if let Some(server) = leftovers::label() {
+            argv.extend(["--label".to_owned(), server]);
+        }
         if let Some(network) = &self.network {
             argv.extend(["--network".to_owned(), network.clone()]);
         }
@@ -102,6 +105,10 @@ impl Carrier for Image {
 
     fn lasts(&self) -> bool {
         false
+    }
+
+    fn clean_up(&self) {
+        leftovers::remove(self.docker_path.clone());
     }
 
     fn place(&self) -> String {

@@ -4,13 +4,13 @@ use super::{
     Mark,
     last_word::{self, Heard, Hearing, LastWord, Listener},
 };
-use crate::{Control, Outcome, Process, Request, Sandbox as _, direct::Direct};
+use crate::{Control, Outcome, Process, Request, Sandbox as _, Stdio, direct::Direct};
 use futures_util::future::BoxFuture;
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::sync::watch;
+use tokio::{io::AsyncWrite, sync::watch};
 
 /// By then a client is ready for whatever comes.
 const SETTLED: Duration = Duration::from_secs(4);
@@ -18,6 +18,10 @@ const SETTLED: Duration = Duration::from_secs(4);
 /// A client that was ended while it was still reaching the far side may have what it asked for begin there a
 /// little later.
 const LATE: Duration = Duration::from_secs(2);
+
+/// How often a far side that cannot be reached is asked to end what a call left, and how long after.
+const TRIES: u32 = 2;
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// A command that ends what a call left at the far side; it runs when this is dropped still armed.
 pub(super) struct Sweep(Option<Box<(Request, Direct)>>);
@@ -54,7 +58,13 @@ impl Sweep {
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (done, receiver) = watch::channel(());
         runtime.spawn(async move {
-            client.spawn(request.clone()).await;
+            // A client that could not get through has ended nobody.
+            for _ in 0..TRIES {
+                if client.spawn(request.clone()).await.outcome.success() {
+                    break;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
             drop(done);
             tokio::time::sleep(LATE).await;
             client.spawn(request).await;
@@ -84,10 +94,19 @@ pub(super) struct Carry {
     hearing: Hearing,
     place: String,
     started: Instant,
+    /// The client's stdin where the program has none: open as long as this.
+    _lifeline: Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
 }
 
 impl Carry {
-    pub(super) fn wrap(mut inner: Process, mark: &Mark, place: String, sweep: Sweep) -> Process {
+    pub(super) fn wrap(
+        mut inner: Process,
+        stdio: Stdio,
+        mark: &Mark,
+        place: String,
+        sweep: Sweep,
+    ) -> Process {
+        let lifeline = if stdio == Stdio::Merged { inner.stdin.take() } else { None };
         // The script speaks on stderr, wherever that goes.
         let hearing = match inner.stderr.take() {
             Some(stderr) => {
@@ -103,7 +122,14 @@ impl Carry {
         };
         let far = Mutex::new(Far::Armed(sweep));
         let started = Instant::now();
-        let control = Box::new(Self { inner: inner.control.into(), far, hearing, place, started });
+        let control = Box::new(Self {
+            inner: inner.control.into(),
+            far,
+            hearing,
+            place,
+            started,
+            _lifeline: Mutex::new(lifeline),
+        });
         Process { control, ..inner }
     }
 

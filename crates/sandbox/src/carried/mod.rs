@@ -8,16 +8,18 @@
 //!   for a failed program);
 //! - after a timeout, a cancel or a kill, a second script that ends everything bearing the call's mark;
 //! - a guard, one a sandbox, that waits at the far side for its stdin to close, which happens however this
-//!   process dies, and then ends everything bearing the sandbox's mark.
+//!   process dies, and then ends everything bearing the sandbox's mark. A container of its own needs none: its
+//!   script watches the client's stdin, and ends everybody when that closes.
 //!
 //! The mark is a variable in the environment. A program that wipes its environment *and* leaves its parent
-//! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`
-//! and `cat`.
+//! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`,
+//! `head` and `cat`.
 
 mod config;
 mod docker;
 mod kubectl;
 mod last_word;
+mod leftovers;
 mod live;
 
 pub(crate) use config::Block;
@@ -117,24 +119,47 @@ const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
 mark=$1 mode=$2 cwd=$3 path=$4 name=$5
 shift 5
 case $mode in
-merged) exec 2>&1 ;;
+merged*) exec 2>&1 ;;
 terminal:*) size=${mode#terminal:}; stty rows "${size%:*}" cols "${size#*:}" 2>/dev/null ;;
 esac
 say() { printf '\036%s %s\n' "$mark" "$1" >&2; }
 if [ -n "$cwd" ]; then cd "$cwd" 2>/dev/null || { say cwd; exit 126; }; fi
-CODEGEN_SANDBOX_CALL=$mark env "$@"
-code=$?
-sweep "$mark"
-[ $code = 127 ] && ! (PATH=${path:-$PATH}; command -v "$name") >/dev/null 2>&1 && { say missing; exit 127; }
-say $code
-# A client may not end before all of its stdin is taken.
-[ $mode != collected ] || cat >/dev/null
-exit $code
+command_and_last_word() {
+  CODEGEN_SANDBOX_CALL=$mark env "$@"
+  code=$?
+  sweep "$mark"
+  if [ $code = 127 ] && ! (PATH=${path:-$PATH}; command -v "$name") >/dev/null 2>&1; then say missing; else say $code; fi
+}
+case $mode in
+collected:*|merged:*) ;;
+*)
+  command_and_last_word "$@"
+  # A client may not end before all of its stdin is taken.
+  [ $mode != collected ] || cat >/dev/null
+  exit $code ;;
+esac
+# Its own container: the given number of bytes is the command's stdin, and whatever comes later is the end of the
+# client, and so of the server.
+bytes=${mode#*:}
+exec 3<&0
+if [ $$ = 1 ]; then
+  { [ $bytes = 0 ] || head -c $bytes <&3; exec >&-; cat <&3 >/dev/null; kill -9 -1; } 2>/dev/null | {
+    exec 3<&-
+    command_and_last_word "$@"
+    kill -9 -1
+    exit $code
+  }
+else
+  head -c $bytes <&3 | { exec 3<&-; command_and_last_word "$@"; exit $code; }
+fi
 "#;
 
 /// Whether a command is there.
 const FIND: &str = "command -v \"$1\" >/dev/null 2>&1 || exit 97";
 const MISSING: i32 = 97;
+
+/// How long the far side may take to say so: the first call may find its machine busy or its image cold.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for stdin to close, then ends everything of the sandbox.
 const GUARD: &str = "cat >/dev/null\nsweep \"$1\" hard\n";
@@ -160,6 +185,9 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn lasts(&self) -> bool {
         true
     }
+
+    /// Ends what servers left there that are gone.
+    fn clean_up(&self) {}
 
     /// What is told apart in errors ("container web").
     fn place(&self) -> String;
@@ -211,9 +239,12 @@ pub(crate) struct Carried {
 
 impl Carried {
     pub(crate) fn new(name: &str, carrier: Arc<dyn Carrier>) -> Self {
+        carrier.clean_up();
+        let client = Direct::new(name);
         Self {
             name: name.to_owned(),
-            client: Direct::new(name),
+            // What lasts has a guard; what does not watches the client itself.
+            client: if carrier.lasts() { client } else { client.with_lifeline() },
             carrier,
             timeout: crate::local::DEFAULT_TIMEOUT,
             mark: Mark::fresh(),
@@ -228,7 +259,8 @@ impl Carried {
         let mark = self.next_mark();
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let words = Words { env: &request.env, command: &request.command, args: &request.args };
-        let argv = self.argv(&mark, "collected", cwd.as_deref(), &words, false);
+        let mode = self.mode("collected", request.stdin.len());
+        let argv = self.argv(&mark, &mode, cwd.as_deref(), &words, false);
         let timeout = if request.timeout.is_zero() { self.timeout } else { request.timeout };
         let (program, args) = head_and_rest(argv);
         let carried =
@@ -283,7 +315,7 @@ impl Carried {
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let mode = match request.stdio {
             Stdio::Separate => "live".to_owned(),
-            Stdio::Merged => "merged".to_owned(),
+            Stdio::Merged => self.mode("merged", 0),
             // The client sets the size when it gets round to it; the program should not see another one first.
             Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
         };
@@ -294,7 +326,7 @@ impl Carried {
         let stdio = request.stdio;
         let inner =
             self.start_client(StartRequest { command, args, env: Vec::new(), cwd: None, stdio }).await?;
-        Ok(Carry::wrap(inner, &mark, self.carrier.place(), self.sweeper(&mark)))
+        Ok(Carry::wrap(inner, stdio, &mark, self.carrier.place(), self.sweeper(&mark)))
     }
 
     /// A live process tells too late that it was never there, so somebody looks first.
@@ -303,6 +335,7 @@ impl Carried {
         let looked = Request {
             cwd: request.cwd.clone(),
             env: request.env.clone(),
+            timeout: LOOK_TIMEOUT,
             ..Request::new("sh").args(["-c", FIND, "sh", &command])
         };
         match self.carry(looked).await.outcome {
@@ -359,6 +392,12 @@ impl Carried {
         argv.push(words.command.to_owned());
         argv.extend(words.args.iter().cloned());
         argv
+    }
+
+    /// Where the client's stdin stays open for as long as the client lives, the script must know how much of it is the
+    /// command's.
+    fn mode(&self, name: &str, stdin: usize) -> String {
+        if self.carrier.lasts() { name.to_owned() } else { format!("{name}:{stdin}") }
     }
 
     fn next_mark(&self) -> Mark {

@@ -81,6 +81,7 @@ impl Force {
             timeout,
             memory,
             observer: Some(rules.clone()),
+            lifeline: false,
         };
         Self { zygote, rules, local }
     }

@@ -21,7 +21,10 @@ mod live;
 pub mod orphans;
 
 use crate::{EnvEntry, Request, Response, Sandbox};
-use futures_util::future::BoxFuture;
+use futures_util::{
+    future::BoxFuture,
+    stream::{self, StreamExt as _},
+};
 use std::{
     path::PathBuf,
     sync::{
@@ -176,20 +179,28 @@ pub fn cases() -> Vec<Case> {
     all
 }
 
-/// Runs every case that applies, one after the other, and panics at the end with the list of those that failed.
+/// So many cases run at a time: most of what they do is waiting.
+const AT_ONCE: usize = 4;
+
+/// Runs every case that applies, a few at a time, and panics at the end with the list of those that failed.
 pub async fn run(subject: Subject) {
+    run_some(subject, |_| true).await;
+}
+
+/// [`run`] for the cases that are chosen.
+pub async fn run_some(subject: Subject, chosen: impl Fn(&Case) -> bool) {
     let streaming = subject.sandbox.streaming().is_some();
-    let mut failed = Vec::new();
-    for case in cases() {
-        if case.streaming && !streaming {
-            continue;
-        }
+    let chosen = cases().into_iter().filter(|case| (streaming || !case.streaming) && chosen(case));
+    let runs = chosen.map(|case| {
         let subject = subject.clone();
-        // A task of its own catches the panic and leaves the others to run.
-        if let Err(error) = tokio::spawn(async move { case.run(&subject).await }).await {
-            failed.push(format!("{}: {}", case.name, panic_text(error)));
+        async move {
+            // A task of its own catches the panic and leaves the others to run.
+            let done = tokio::spawn(async move { case.run(&subject).await }).await;
+            done.err().map(|error| format!("{}: {}", case.name, panic_text(error)))
         }
-    }
+    });
+    let ended: Vec<Option<String>> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
+    let failed: Vec<String> = ended.into_iter().flatten().collect();
     assert!(failed.is_empty(), "{} case(s) failed:\n{}", failed.len(), failed.join("\n"));
 }
 

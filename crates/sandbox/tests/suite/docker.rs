@@ -4,7 +4,7 @@ use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, StartRequest, Stdio, global_registry,
     suite::{
         self, Case, Subject,
-        orphans::{Nasty, ends_by_the_caller},
+        orphans::{Nasty, ends_by_the_caller, ends_of},
     },
 };
 use serde_json::{Map, Value, json};
@@ -52,9 +52,7 @@ async fn fresh_containers_pass(chosen: impl Fn(&Case) -> bool) {
     let mount = format!("{}:/shared", shared.path().display());
     let config = json!({"image": docker().image, "network": "none", "mounts": [mount]});
     let subject = Subject::new(build("docker_run", config), "/shared").signals_as_codes();
-    for case in suite::cases().iter().filter(|case| chosen(case)) {
-        case.run(&subject).await;
-    }
+    suite::run_some(subject, chosen).await;
 }
 
 pub(crate) fn sh(script: &str) -> Request {
@@ -131,10 +129,11 @@ async fn a_timeout_or_a_cancel_leaves_nothing() {
     assert_eq!(sandbox.spawn(sh("(setsid sleep 7001 &); exit 3")).await.outcome, Outcome::Exited(3));
     assert_no_sleepers(&container);
 
-    let fresh = run();
+    let label = format!("test={}", container.id);
+    let config = json!({"image": docker().image, "network": "none", "extra_args": ["--label", label]});
     let timed = Request { timeout: Duration::from_secs(2), ..sh(NASTY) };
-    assert_eq!(fresh.spawn(timed).await.outcome, Outcome::TimedOut);
-    wait_for(|| containers_left().is_empty());
+    assert_eq!(build("docker_run", config).spawn(timed).await.outcome, Outcome::TimedOut);
+    wait_for(|| labelled(docker(), &label).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,6 +225,52 @@ async fn nobody_outlives_a_call_in_a_container_of_its_own() {
     ends_by_the_caller(build("docker_run", config), shared.path()).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_of_its_own_does_not_outlive_the_server() {
+    let shared = tempfile::tempdir().unwrap();
+    let config = json!({
+        "image": docker().image, "network": "none", "mounts": volumes(shared.path()), "extra_args": [NARROW],
+        "docker_path": docker().client,
+    });
+    nobody_outlives_the_server("docker_run", &config, shared.path()).await;
+}
+
+/// What a server leaves that was killed beside a process that reads its stdin itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_of_servers_that_are_gone_are_removed_at_the_next_start() {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    let namespace: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    let mut dead = std::process::Command::new("true").spawn().unwrap();
+    dead.wait().unwrap();
+    let label = |world: &str, pid: u32| format!("codegen-sandbox.server={world}.{pid}.12345");
+    let here = format!("{}.{namespace}", boot.trim());
+    let gone = label(&here, dead.id());
+    // Nobody here can tell whether that one lives.
+    let elsewhere = label("another-machine.1", dead.id());
+    let gone = docker().container_with(&["--label", &gone]);
+    let elsewhere = docker().container_with(&["--label", &elsewhere]);
+    let config = json!({"image": docker().image, "network": "none", "extra_args": ["--label", "test=alive"]});
+    let alive = build("docker_run", config);
+    let streaming = alive.streaming().unwrap();
+    let request = StartRequest {
+        command: "sh".into(),
+        args: vec!["-c".into(), "echo up; cat; sleep 1000".into()],
+        ..StartRequest::default()
+    };
+    let mut process = streaming.start(request).await.unwrap();
+    assert_eq!(process.stdout.read_u8().await.unwrap(), b'u');
+    let before = labelled(docker(), "test=alive");
+    assert!(!before.is_empty());
+
+    let _next = run();
+    let known = |id: &str| docker().run(&["ps", "-aq", "--no-trunc"]).contains(id);
+    wait_for(|| !known(&gone.id));
+    assert!(known(&elsewhere.id));
+    assert!(before.lines().all(known), "a server that lives keeps its container");
+    drop(process);
+}
+
 /// Scripts and words are the same as for docker; what differs is the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn podman_takes_the_same_words() {
@@ -244,15 +289,27 @@ async fn podman_takes_the_same_words() {
     let volumes = volumes(shared.path());
     let container = podman().container_with(&as_arguments(&volumes)[1..]);
     let exec = build_on(podman(), "docker_exec", json!({"container": container.id}));
-    let config = json!({"image": podman().image, "network": "none", "mounts": volumes});
+    let extra = ["--label", "test=words"];
+    let config = json!({"image": podman().image, "network": "none", "mounts": volumes, "extra_args": extra});
     let run = build_on(podman(), "docker_run", config);
     for sandbox in [exec, run] {
         let subject = Subject::new(sandbox, shared.path()).signals_as_codes();
-        for case in suite::cases().iter().filter(|case| CASES.contains(&case.name)) {
-            case.run(&subject).await;
-        }
+        suite::run_some(subject, |case| CASES.contains(&case.name)).await;
     }
-    wait_for(|| podman().run(&["ps", "-aq", "--filter", "label=codegen-sandbox.call"]).is_empty());
+    wait_for(|| labelled(podman(), "test=words").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_outlives_a_call_in_a_container_of_podman() {
+    let shared = tempfile::tempdir().unwrap();
+    let volumes = volumes(shared.path());
+    let container = podman().container_with(&as_arguments(&volumes)[1..]);
+    let exec = build_on(podman(), "docker_exec", json!({"container": container.id}));
+    let config = json!({"image": podman().image, "network": "none", "mounts": volumes});
+    let run = build_on(podman(), "docker_run", config);
+    // The rougher kinds want a processor cap, which podman does not have here.
+    let calm = ["setsid", "nohup", "daemon"];
+    tokio::join!(ends_of(exec, shared.path(), &calm), ends_of(run, shared.path(), &["setsid"]));
 }
 
 #[test]
@@ -274,8 +331,9 @@ fn assert_no_sleepers(container: &Container<'_>) {
     assert!(!processes.contains("sleep 70"), "{processes}");
 }
 
-fn containers_left() -> String {
-    docker().run(&["ps", "-aq", "--filter", "label=codegen-sandbox.call"])
+/// Containers with a label.
+fn labelled(engine: &Docker, label: &str) -> String {
+    engine.run(&["ps", "-aq", "--no-trunc", "--filter", &format!("label={label}")])
 }
 
 pub(crate) fn wait_for(condition: impl Fn() -> bool) {
