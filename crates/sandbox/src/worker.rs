@@ -234,7 +234,10 @@ impl End {
     pub(crate) fn notes(&self) -> Vec<String> {
         match &self.report {
             Some(Report::Ended { exceeded: Some(Exceeded::Pids), .. }) => {
-                vec!["killed by the sandbox: more processes than `pids` allows".to_owned()]
+                vec![
+                    "killed by the sandbox: more processes than `pids` allows; raise it to allow more"
+                        .to_owned(),
+                ]
             }
             Some(Report::Ended { status: 0, .. }) if self.out_of_memory => {
                 vec!["a child of the command was killed: it used more memory than allowed".to_owned()]

@@ -44,7 +44,13 @@ pub(crate) fn limits(caps: &Caps, grouped: bool) -> io::Result<()> {
             .doing(&format!("{resource:?} limit"))
     };
     set(Resource::Core, Some(0))?;
-    set(Resource::Cpu, caps.cpu_seconds)?;
+    if let Some(seconds) = caps.cpu_seconds {
+        let most = rustix::process::getrlimit(Resource::Cpu).maximum.unwrap_or(u64::MAX);
+        // The first second over it is a signal that says why; whoever does not heed that is killed after it.
+        let (current, maximum) = (seconds.min(most), seconds.saturating_add(1).min(most));
+        rustix::process::setrlimit(Resource::Cpu, Rlimit { current: Some(current), maximum: Some(maximum) })
+            .doing("Cpu limit")?;
+    }
     set(Resource::Fsize, caps.file_size)?;
     if !grouped {
         // Data, not address space: many runtimes reserve far more of the latter than they ever use. Above the cap,

@@ -4,6 +4,7 @@
 //! whether this process could have done it outside tells a rule from an ordinary lack of permission.
 
 use super::plan::{Network, Plan, Tier};
+use crate::Outcome;
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ struct Words {
     busy: bool,
     not_permitted: bool,
     missing: bool,
+    no_process: bool,
 }
 
 impl Words {
@@ -28,6 +30,7 @@ impl Words {
             busy: has(&["device or resource busy", "ebusy", "errno 16", "os error 16"]),
             not_permitted: has(&["operation not permitted", "eperm", "os error 1)", "errno 1]"]),
             missing: has(&["no such file", "enoent", "connection refused", "cannot connect", "cannot open"]),
+            no_process: has(&["no such process", "esrch", "errno 3]", "os error 3)"]),
         }
     }
 }
@@ -86,6 +89,24 @@ fn we_could_write(path: &Path) -> bool {
     nearest.is_some_and(|p| rustix::fs::access(p, Access::WRITE_OK).is_ok())
 }
 
+const PROCESSOR_TIME: &str = "the sandbox caps processor time; raise `cpu` to allow more";
+
+/// What the way in which a command ended says about a cap.
+pub(crate) fn explain_end(outcome: &Outcome, plan: &Plan) -> Option<String> {
+    match outcome {
+        Outcome::Signaled(libc::SIGXCPU) if plan.caps.cpu_seconds.is_some() => {
+            Some(PROCESSOR_TIME.to_owned())
+        }
+        Outcome::Signaled(libc::SIGXFSZ) if plan.caps.file_size.is_some() => {
+            Some("the sandbox caps the size of a file; raise `file_size` to allow more".to_owned())
+        }
+        Outcome::OutOfMemory { .. } => {
+            Some("the sandbox caps memory; raise `memory` to allow more".to_owned())
+        }
+        _ => None,
+    }
+}
+
 /// What the rules did to a command that printed `text` and failed, and how to allow it.
 pub(crate) fn explain(text: &str, plan: &Plan, workspaces: &[PathBuf]) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
@@ -106,7 +127,25 @@ fn line_remark(line: &str, plan: &Plan, workspaces: &[PathBuf]) -> Option<String
     let low = line.to_lowercase();
     let words = Words::of(&low);
     let by_path = paths(line, workspaces).into_iter().find_map(|path| path_remark(&path, &words, plan));
-    by_path.or_else(|| general_remark(&low, &words, plan))
+    by_path.or_else(|| process_remark(&low, &words, plan)).or_else(|| general_remark(&low, &words, plan))
+}
+
+/// A process outside that was to be signalled or traced.
+fn process_remark(low: &str, words: &Words, plan: &Plan) -> Option<String> {
+    let numbers = low.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
+    let mut outside = numbers.filter(|number| Path::new("/proc").join(number).exists());
+    match plan.tier {
+        Tier::Namespaces if words.no_process => outside.next().map(|number| {
+            format!(
+                "the sandbox has processes of its own: {number} runs outside, and nobody inside can see or signal it; \
+                 end it outside the sandbox"
+            )
+        }),
+        Tier::Landlock if words.not_permitted && low.contains("kill") => Some(
+            "denied by the sandbox: processes outside cannot be signalled; do it outside the sandbox".to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 fn path_remark(path: &Path, words: &Words, plan: &Plan) -> Option<String> {
@@ -169,6 +208,9 @@ fn general_remark(low: &str, words: &Words, plan: &Plan) -> Option<String> {
     let processes = ["resource temporarily unavailable", "cannot fork", "can't fork", "eagain"];
     if plan.caps.pids.is_some() && has(&processes) && has(&["fork", "thread", "spawn", "process"]) {
         return Some("the sandbox caps processes; raise `pids` to allow more".to_owned());
+    }
+    if plan.caps.cpu_seconds.is_some() && has(&["cpu time limit exceeded", "sigxcpu"]) {
+        return Some(PROCESSOR_TIME.to_owned());
     }
     if plan.caps.file_size.is_some() && has(&["file too large", "efbig", "file size limit"]) {
         return Some("the sandbox caps the size of a file; raise `file_size` to allow more".to_owned());

@@ -204,16 +204,17 @@ impl Snapshot {
     }
 }
 
-/// Writes a file again, never through a link that a command left in its place or above it.
+/// Writes a file again, never through what a command left in its place or above it.
 fn put_back(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        for above in path.ancestors().skip(1).filter(|above| above.is_symlink()) {
+        for above in path.ancestors().skip(1).filter(|above| above.is_symlink() || above.is_file()) {
             fs::remove_file(above)?;
         }
         fs::create_dir_all(folder)?;
     }
-    if path.is_symlink() {
-        fs::remove_file(path)?;
+    // A link, or a folder in the place of the file that names the repository.
+    if path.is_symlink() || path.is_dir() {
+        remove(path)?;
     }
     fs::write(path, content)
 }

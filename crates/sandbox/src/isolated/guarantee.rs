@@ -139,6 +139,17 @@ impl Guarantee {
         GUARANTEES.iter().find(|guarantee| guarantee.name == name)
     }
 
+    /// What whoever needs it can do where `tier` does not hold it.
+    #[must_use]
+    pub fn way_out(&self, tier: Tier) -> &'static str {
+        match (tier, self.landlock) {
+            (Tier::Landlock, Holds::No(_)) => {
+                "allow unprivileged user namespaces, or leave it out of `require`"
+            }
+            _ => "use a later kernel, or leave it out of `require`",
+        }
+    }
+
     /// Whether `tier` holds it on `kernel`.
     ///
     /// # Errors

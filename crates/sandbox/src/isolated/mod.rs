@@ -166,9 +166,9 @@ impl Builder {
                 let because =
                     refused.first().map_or_else(String::new, |(t, e)| format!(" ({t} is refused: {e})"));
                 FactoryError::Unavailable(format!(
-                    "require: this host cannot hold \"{}\": {why}; in force would be {tier}{because}. \
-                     Allow unprivileged user namespaces, or leave it out of `require`",
-                    guarantee.name
+                    "require: this host cannot hold \"{}\": {why}; in force would be {tier}{because}; {}",
+                    guarantee.name,
+                    guarantee.way_out(tier)
                 ))
             })?;
         }

@@ -140,7 +140,10 @@ impl Observer for Rules {
             let mut workspaces: Vec<PathBuf> =
                 self.checkouts.iter().map(|checkout| checkout.workspace.clone()).collect();
             workspaces.dedup();
-            remarks.extend(denial::explain(&String::from_utf8_lossy(text), &self.plan, &workspaces));
+            let by_the_end = denial::explain_end(outcome, &self.plan);
+            let mut by_the_text = denial::explain(&String::from_utf8_lossy(text), &self.plan, &workspaces);
+            by_the_text.retain(|remark| Some(remark) != by_the_end.as_ref());
+            remarks.extend(by_the_end.into_iter().chain(by_the_text));
         }
         remarks
     }

@@ -4,6 +4,7 @@
 
 mod behaviour;
 mod caps;
+mod denials;
 mod docker;
 mod elsewhere;
 mod escape;

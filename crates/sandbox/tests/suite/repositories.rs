@@ -96,6 +96,62 @@ async fn hooks_and_configuration_of_nested_repositories_are_guarded_too() {
     }
 }
 
+/// Their `.git` is a file, and what it points at lies in the repository of the workspace.
+#[tokio::test]
+async fn submodules_and_worktrees_are_guarded_and_can_be_committed_in() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let (workspace, origin) = (folder.path().join("work"), folder.path().join("origin"));
+        let git = |at: &Path, words: &[&str]| {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"];
+            run("git", &[&["-C", at.to_str().unwrap()], &who[..], words].concat());
+        };
+        for repository in [&workspace, &origin] {
+            run("git", &["init", "-q", repository.to_str().unwrap()]);
+            git(repository, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        }
+        git(&workspace, &["submodule", "--quiet", "add", origin.to_str().unwrap(), "sub"]);
+        git(&workspace, &["commit", "-q", "-m", "sub"]);
+        git(&workspace, &["worktree", "add", "-q", "tree", "-b", "side"]);
+        let guarded = |of: &Path| -> Vec<(String, Vec<u8>)> {
+            let files = [
+                "sub/.git",
+                "tree/.git",
+                ".git/config",
+                ".git/modules/sub/config",
+                ".git/worktrees/tree/commondir",
+                ".git/worktrees/tree/gitdir",
+            ];
+            let hooks = [".git/hooks", ".git/modules/sub/hooks"]
+                .map(|hooks| (hooks.to_owned(), names(&of.join(hooks)).join(" ").into_bytes()));
+            let content = |file: &str| (file.to_owned(), fs::read(of.join(file)).unwrap());
+            files.map(content).into_iter().chain(hooks).collect()
+        };
+        let before = guarded(&workspace);
+        let sandbox = build(tier, &workspace);
+        for place in ["sub", "tree"] {
+            for evil in [
+                "echo evil > $(git rev-parse --git-path hooks)/pre-commit",
+                "git config core.fsmonitor evil",
+                "echo ../../../evil > $(git rev-parse --git-dir)/commondir",
+                "echo gitdir: ../evil > .git",
+                "mv .git was && git init -q",
+                "rm -rf $(git rev-parse --git-path hooks) && mkdir -p $(git rev-parse --git-path hooks) && touch $(git rev-parse --git-path hooks)/pre-push",
+            ] {
+                sh(&sandbox, &format!("cd {place}; {evil}")).await;
+                // Where nothing can be frozen, it is put back.
+                let after = guarded(&workspace);
+                assert_eq!(after, before, "{tier}, {place}: {evil}");
+            }
+            let commit = "echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -qm a && git log --oneline | wc -l";
+            let response = sh(&sandbox, &format!("cd {place} && {commit}")).await;
+            assert!(response.outcome.success(), "{tier}, {place}: {response:?}");
+        }
+        drop(sandbox);
+        assert_eq!(guarded(&workspace), before, "{tier}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_put_back_is_not_written_through_a_link() {
     let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
