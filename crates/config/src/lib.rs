@@ -17,4 +17,4 @@ pub use flags::{Flags, read_again, resolve};
 pub use hook::{HookKind, HookMode, HookSpec, Phase};
 pub use listen::{Listen, ServeFlags, Token};
 pub use secrets::{SecretFile, is_secret_name, read_secrets, secrets_stamp};
-pub use settings::{Durability, Fixed, Limits, NamedRoot, Secret, Settings, ToolFilter, Undo};
+pub use settings::{Fixed, Limits, NamedRoot, Secret, Settings, ToolFilter, Undo};

@@ -27,16 +27,6 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// How much a write promises to survive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Synced to disk before the call returns.
-    #[default]
-    Sync,
-    /// Atomic for readers; a power cut may lose it.
-    Rename,
-}
-
 /// Which tools are registered: groups or names, `-name` leaves one out; empty means all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFilter(pub Vec<String>);
@@ -139,8 +129,6 @@ pub struct Settings {
     pub limits: Limits,
     /// What flags decided.
     pub fixed: Fixed,
-    /// What a write promises.
-    pub durability: Durability,
     /// What is kept so that a call can be undone.
     pub undo: Undo,
     /// No tool shows a secret's value; commands can still be given them.

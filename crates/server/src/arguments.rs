@@ -46,7 +46,7 @@ fn names(tools: &Toolset) -> String {
 fn read(tool: &Listed, words: &[String]) -> Result<Map<String, Value>, String> {
     let properties = properties(tool);
     let mut arguments = Map::new();
-    let mut words = words.iter();
+    let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let flag =
             word.strip_prefix("--").ok_or_else(|| format!("\"{word}\" is not a flag; write --key value"))?;
@@ -67,7 +67,10 @@ fn read(tool: &Listed, words: &[String]) -> Result<Map<String, Value>, String> {
         };
         let kind = property.get("type").and_then(Value::as_str).unwrap_or_default();
         let value = match (kind, given) {
-            ("boolean", None) => Value::Bool(true),
+            ("boolean", None) => {
+                let said = words.next_if(|word| matches!(word.as_str(), "true" | "false"));
+                Value::Bool(said.is_none_or(|word| word == "true"))
+            }
             (_, Some(text)) => value(&key, kind, &text)?,
             (_, None) => {
                 let text = words.next().ok_or_else(|| format!("--{flag} needs a value"))?;

@@ -56,6 +56,7 @@ impl Session {
         if self.access == Access::ReadOnly && spec.class == Class::Write {
             return Err(ToolError::caller(format!("{name} changes things, and this session is read-only")));
         }
+        let workspace = args.get("workspace").cloned();
         let envelope = Envelope::take(spec, &mut args)?;
         if let Some(handle) = envelope.handle {
             let (reservation, job) = self.jobs.take(spec.name, &handle)?;
@@ -78,13 +79,13 @@ impl Session {
             // takes up its slot until it ends.
             let work = async move {
                 let _slot = slot;
-                run(tool, call, args).await
+                run(tool, call, args, workspace).await
             };
             let job = Job::new(spec.name, progress, self.host.running.spawn(work), stop);
             return self.attend(job, None, envelope.wait, &caller).await;
         }
         let (_slot, _stop) = (slot, stop.drop_guard());
-        let work = self.host.running.track_future(run(tool, call, args));
+        let work = self.host.running.track_future(run(tool, call, args, workspace));
         reporting(&progress, &caller, work).await
     }
 
@@ -162,13 +163,22 @@ async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<
     }
 }
 
-/// Runs one tool between the hooks that look at it.
-async fn run(tool: Arc<dyn AnyTool>, mut call: Call, args: Map<String, Value>) -> Finished {
+/// Runs one tool between the hooks that look at it, which see in which workspace as well.
+async fn run(
+    tool: Arc<dyn AnyTool>,
+    mut call: Call,
+    args: Map<String, Value>,
+    workspace: Option<Value>,
+) -> Finished {
     let name = tool.spec().name;
     let runtime = Arc::clone(&call.runtime);
     let (host, hooks) = (Arc::clone(call.host()), &runtime.hooks);
     // Hooks that look at calls need the arguments, which the tool consumes.
-    let shown = hooks.watch(name).then(|| args.clone());
+    let shown = hooks.watch(name).then(|| {
+        let mut shown = args.clone();
+        shown.extend(workspace.map(|name| ("workspace".to_owned(), name)));
+        shown
+    });
     if let Some(shown) = &shown {
         hooks.before(&host.stage(), name, shown).await?;
     }

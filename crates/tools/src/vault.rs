@@ -129,8 +129,8 @@ impl Vault {
         if stamp == looked.stamp {
             return Ok(false);
         }
-        looked.stamp = stamp;
         let files = config::read_secrets(dir)?;
+        looked.stamp = stamp;
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in &held.by_name {
             if let Ok(value) = value {

@@ -1,8 +1,8 @@
 //! The one trait a language implements.
 
 use crate::{
-    Affected, Captured, Covered, End, Facts, Failure, LintAsk, LintRun, Plan, Progress, Stream, TestAsk,
-    TestRun,
+    Affected, Captured, Covered, End, Facts, Failure, Finding, LintAsk, LintRun, Plan, Progress, Stream,
+    TestAsk, TestRun,
 };
 use std::path::Path;
 
@@ -214,6 +214,20 @@ pub trait Detector: Send + Sync {
             End::Exited(0) => Ok(captured.stdout.clone()),
             _ => Err(String::from_utf8_lossy(&captured.stderr).trim().to_owned()),
         }
+    }
+
+    /// Whether the formatter's words are about the text it was given. Otherwise it is the configuration that is
+    /// wrong, or the formatter itself.
+    fn blames_source(&self, words: &str) -> bool {
+        let words = words.to_lowercase();
+        let elsewhere =
+            ["configuration", "pyproject.toml", "ruff.toml", "rustfmt.toml", ".prettierrc", "biome.json"];
+        !elsewhere.iter().any(|sign| words.contains(sign))
+    }
+
+    /// Whether a finding keeps the linter from saying anything else: what does not compile is not looked into.
+    fn hides_others(&self, finding: &Finding) -> bool {
+        matches!(finding.rule.as_str(), "syntax" | "invalid-syntax" | "typecheck" | "compile" | "error")
     }
 
     /// The commands that record which lines each test reaches.

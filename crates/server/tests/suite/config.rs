@@ -62,10 +62,10 @@ fn a_filter_is_asked_and_may_deny() {
     );
     let mut client = bench.launch(&hooks).stdio();
     client.initialize();
-    let told = client.call("test_length", json!({"text": "abc"})).err();
+    let told = client.call("test_length", json!({"text": "abc", "workspace": "default"})).err();
     assert_eq!(told, "denied by hook \"second\": not on a Sunday");
     let expected = json!({"hook": "tool", "phase": "before_execution",
-                          "request": {"name": "test_length", "args": {"text": "abc"}}});
+                          "request": {"name": "test_length", "args": {"text": "abc", "workspace": "default"}}});
     assert_eq!(bench.written("seen"), [expected.clone(), expected], "in the order of the file");
     assert!(!client.call("test_session", json!({})).ok().is_empty(), "a tool that no hook looks at");
     assert_eq!(bench.written("seen").len(), 2);

@@ -76,7 +76,7 @@ impl Tool for Bash {
 
 async fn background(call: &Call, about: About, env: Vec<EnvEntry>) -> Result<String, ToolError> {
     let shells = &call.session.shells;
-    shells.admit()?;
+    let _place = shells.admit()?;
     let process = start(call, &about.command, env, Stdio::Separate).await?;
     let shell = shells.add(|id| Background::start(call, id, about, process, None));
     Ok(format!("shell_id: {}\nruns in the background; BashOutput reads it, KillShell ends it", shell.id))

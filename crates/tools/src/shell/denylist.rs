@@ -14,9 +14,10 @@ mod wrappers;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, cell::Cell};
 
 use tree_sitter::{Node, Parser, Tree};
+use words::Words;
 use wrappers::{Next, Reads};
 
 /// Refused unless the operator says otherwise.
@@ -24,6 +25,9 @@ const DEFAULT: &[&str] =
     &["sudo", "su", "shutdown", "reboot", "halt", "poweroff", "chroot", "mount", "umount", "mkfs*"];
 /// How deep `bash -c "bash -c …"` is followed.
 const MAX_DEPTH: usize = 8;
+/// How much text may be written out for each byte of a command, and what any command may have.
+const SPREAD: usize = 8;
+const SPREAD_AT_LEAST: usize = 64 << 10;
 
 /// The commands that are refused.
 #[derive(Debug, Clone)]
@@ -69,7 +73,8 @@ impl Denylist {
         if self.0.is_empty() {
             return Ok(());
         }
-        Script { list: self, depth: 0 }.check(command)
+        let left = Cell::new(command.len().saturating_mul(SPREAD).saturating_add(SPREAD_AT_LEAST));
+        Script { list: self, depth: 0, left: &left }.check(command)
     }
 
     fn check_words(&self, words: &[String]) -> Result<(), Denied> {
@@ -96,6 +101,7 @@ pub(crate) fn base_name(word: &str) -> &str {
 struct Script<'a> {
     list: &'a Denylist,
     depth: usize,
+    left: &'a Cell<usize>,
 }
 
 /// What one text holds.
@@ -105,6 +111,8 @@ struct Found {
     commands: Vec<Vec<String>>,
     /// Texts that go to some command's input: here-documents, here-strings, what `echo` prints.
     inputs: Vec<String>,
+    /// Something could not be followed.
+    partly: bool,
 }
 
 impl Script<'_> {
@@ -113,7 +121,7 @@ impl Script<'_> {
         let text = text.replace("\\\n", "");
         let text = ascii(&text);
         let Some(tree) = parse(&text) else { return self.check_naively(&text) };
-        let found = collect(&tree, &text);
+        let found = collect(&tree, Words::new(&text, self.left));
         let mut shell_reads_input = false;
         for words in &found.commands {
             shell_reads_input |= self.check_command(words)?;
@@ -123,7 +131,7 @@ impl Script<'_> {
                 self.nested(input)?;
             }
         }
-        if tree.root_node().has_error() { self.check_naively(&text) } else { Ok(()) }
+        if found.partly || tree.root_node().has_error() { self.check_naively(&text) } else { Ok(()) }
     }
 
     /// Follows a command through the ones it starts. Tells whether a shell at its end reads its input.
@@ -151,7 +159,7 @@ impl Script<'_> {
         if self.depth >= MAX_DEPTH {
             return self.check_naively(text);
         }
-        Script { list: self.list, depth: self.depth + 1 }.check(text)
+        Script { depth: self.depth + 1, ..*self }.check(text)
     }
 
     /// For what does not parse: the first word of everything that looks like a command.
@@ -197,25 +205,23 @@ fn parse(text: &str) -> Option<Tree> {
 }
 
 /// All commands and inputs of a text, in order, at any depth of the tree.
-fn collect(tree: &Tree, text: &str) -> Found {
+fn collect(tree: &Tree, mut words: Words<'_>) -> Found {
     let mut found = Found::default();
-    // Variables that were given a literal value: `x=sudo; $x ls` is the plain case too.
-    let mut variables = HashMap::new();
     let mut cursor = tree.walk();
     loop {
         let node = cursor.node();
         match node.kind() {
-            "command" => found.command(node, text, &variables),
-            "heredoc_body" => found.inputs.push(words::source(node, text).to_owned()),
+            "command" => found.command(node, &words),
+            "heredoc_body" => found.inputs.push(words::source(node, words.text).to_owned()),
             "herestring_redirect" => {
-                found.inputs.extend(node.named_child(0).map(|value| words::resolve(value, text, &variables)));
+                found.inputs.extend(node.named_child(0).map(|value| words.resolve(value)));
             }
             "variable_assignment" => {
                 if let (Some(name), Some(value)) =
                     (node.child_by_field_name("name"), node.child_by_field_name("value"))
                 {
-                    let value = words::resolve_all(value, text, &variables);
-                    variables.insert(words::source(name, text).to_owned(), value);
+                    let value = words.resolve_all(value);
+                    words.variables.insert(words::source(name, words.text).to_owned(), value);
                 }
             }
             _ => {}
@@ -225,6 +231,7 @@ fn collect(tree: &Tree, text: &str) -> Found {
         }
         while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
+                found.partly = words.gave_up();
                 return found;
             }
         }
@@ -232,19 +239,17 @@ fn collect(tree: &Tree, text: &str) -> Found {
 }
 
 impl Found {
-    fn command(&mut self, node: Node<'_>, text: &str, variables: &HashMap<String, Vec<String>>) {
+    fn command(&mut self, node: Node<'_>, read: &Words<'_>) {
         let mut cursor = node.walk();
         let mut words = Vec::new();
         for child in node.children(&mut cursor) {
             match child.kind() {
                 "command_name" => {
                     let Some(name) = child.named_child(0) else { continue };
-                    words.extend(words::resolve_all(name, text, variables));
+                    words.extend(read.resolve_all(name));
                 }
                 "variable_assignment" | "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {}
-                _ if child.is_named() && !words.is_empty() => {
-                    words.extend(words::resolve_all(child, text, variables))
-                }
+                _ if child.is_named() && !words.is_empty() => words.extend(read.resolve_all(child)),
                 _ => {}
             }
         }

@@ -48,6 +48,17 @@ pub(crate) struct Shells(Mutex<Kept>);
 struct Kept {
     last: u64,
     entries: BTreeMap<u64, Entry>,
+    /// Those that were admitted and are not among the entries yet.
+    starting: usize,
+}
+
+/// A place for one more background shell, until it has an entry or could not be started.
+struct Admitted<'a>(&'a Shells);
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.0.lock().starting -= 1;
+    }
 }
 
 /// Something that can be read by id.
@@ -99,13 +110,14 @@ impl Shells {
         id(number)
     }
 
-    /// Whether one more may run.
-    fn admit(&self) -> Result<(), ToolError> {
-        let kept = self.lock();
+    /// A place for one more, if one is free.
+    fn admit(&self) -> Result<Admitted<'_>, ToolError> {
+        let mut kept = self.lock();
         let running: Vec<String> =
             kept.entries.iter().filter(|(_, e)| e.running()).map(|(n, _)| id(*n)).collect();
-        if running.len() < MAX_RUNNING {
-            return Ok(());
+        if running.len() + kept.starting < MAX_RUNNING {
+            kept.starting += 1;
+            return Ok(Admitted(self));
         }
         Err(ToolError::with_hint(
             format!("too many background shells (limit {MAX_RUNNING}); running: {}", running.join(", ")),

@@ -68,7 +68,7 @@ impl Tool for WatchProcess {
         }
         let idle = (idle > 0).then(|| Duration::from_secs(idle));
         let shells = &call.session.shells;
-        shells.admit()?;
+        let _place = shells.admit()?;
         let about = About::new(&args.command, args.description);
         let process = start(call, &about.command, Vec::new(), Stdio::Separate).await?;
         let notices = call.session.notices.clone();

@@ -138,7 +138,7 @@ async fn render(
     let request = Request {
         stdin: args.source.into_bytes(),
         timeout: Duration::from_secs(timeout),
-        cwd: Some(call.workspace.root().to_owned()),
+        cwd: Some(call.place().paths.inward(call.workspace.root())),
         cancel: call.cancel.clone(),
         capture_limit: Some(MAX_OUTPUT),
         ..draw(format)

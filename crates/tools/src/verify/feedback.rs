@@ -130,11 +130,18 @@ pub(crate) async fn feedback(call: &Call, wanted: Option<Wanted>, touched: Vec<T
     if wanted == Some(Wanted::None) {
         return text;
     }
-    for touched in touched.into_iter().take(FILES) {
-        if let Some(part) = one(call, &touched).await {
+    let of_a_language = |touched: &Touched| {
+        call.host().languages.all().iter().any(|detector| detector.owns(touched.path.relative()))
+    };
+    let touched: Vec<Touched> = touched.into_iter().filter(of_a_language).collect();
+    for touched in touched.iter().take(FILES) {
+        if let Some(part) = one(call, touched).await {
             text.push('\n');
             text.push_str(part.trim_end());
         }
+    }
+    if touched.len() > FILES {
+        let _ = write!(text, "\n{} more files were not checked; run_lint tells", touched.len() - FILES);
     }
     text
 }
@@ -190,7 +197,7 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
                 errors.iter().flatten().any(|error| error.starts_with(&place))
             };
             found.retain(|finding| !said(finding));
-            lint(call, touched, found, &mut text);
+            lint(call, detector, touched, found, &mut text);
         }
     }
     if !late.is_empty() && errors.is_none_or(|errors| errors.is_empty()) {
@@ -282,7 +289,8 @@ async fn formatted(
     let new = match format::one(call, project, detector, &file, &touched.after).await {
         Ok(Ok(new)) if *new == *touched.after => return Format::Fine,
         Ok(Ok(new)) => new,
-        Ok(Err(why)) => return Format::Syntax(::verify::bound(&why, 1500)),
+        Ok(Err(why)) if detector.blames_source(&why) => return Format::Syntax(::verify::bound(&why, 1500)),
+        Ok(Err(why)) => return Format::Said(format!("format: {}", ::verify::bound(&why, 500))),
         Err(ToolError::Caller { message, .. }) => {
             // A language without a formatter here has nothing to say about format.
             return if message.contains("not supported") { Format::Fine } else { Format::Said(message) };
@@ -378,13 +386,16 @@ fn keep_beside(
     }
 }
 
-/// Tells what the edit introduced and cured, and counts what was there.
-fn lint(call: &Call, touched: &Touched, found: Vec<Finding>, text: &mut String) {
+/// Tells what the edit introduced and cured, and counts what was there. What hides everything else cures nothing:
+/// the findings behind it are remembered until it is gone.
+fn lint(call: &Call, detector: &dyn Detector, touched: &Touched, mut found: Vec<Finding>, text: &mut String) {
     let key = key(call, &touched.path);
     let baselines = &call.session.baselines;
     let before = touched.before.as_deref();
     let known = before.and_then(|before| baselines.of(&key, Version::of(before)));
     let edit = Region::of(before.unwrap_or_default(), &touched.after);
+    let hiding = |findings: &[Finding]| findings.iter().any(|finding| detector.hides_others(finding));
+    let (hides, hid) = (hiding(&found), known.as_deref().is_some_and(hiding));
     let (mut introduced, mut old): (Vec<&Finding>, usize) = (Vec::new(), 0);
     let mut unmatched = known.clone().unwrap_or_default();
     for finding in &found {
@@ -404,7 +415,8 @@ fn lint(call: &Call, touched: &Touched, found: Vec<Finding>, text: &mut String) 
                         unmatched.remove(at);
                         true
                     }
-                    None => false,
+                    // It may have been hidden, where the edit did not reach.
+                    None => hid && !edit.touches_new(finding.line),
                 }
             }
         };
@@ -422,12 +434,15 @@ fn lint(call: &Call, touched: &Touched, found: Vec<Finding>, text: &mut String) 
             let _ = writeln!(text, "… {} more", introduced.len() - SHOWN);
         }
     }
+    let hidden = if hides { std::mem::take(&mut unmatched) } else { Vec::new() };
     for cured in unmatched.iter().take(SHOWN) {
         let _ = writeln!(text, "cured: {}: {}", cured.rule, cured.message);
     }
     if old > 0 && (!introduced.is_empty() || !unmatched.is_empty()) {
         let _ = writeln!(text, "({old} were there before)");
     }
+    let still = |was: Finding| edit.moved(was.line).map(|line| Finding { line, ..was });
+    found.extend(hidden.into_iter().filter_map(still));
     baselines.keep(key, Version::of(&touched.after), found);
 }
 

@@ -80,9 +80,14 @@ impl Tool for RunFormat {
         let (project, detectors) =
             call.blocking(move |call| chosen(call, language.as_deref(), path.as_deref())).await?;
         let (mut text, mut report) = (String::new(), Report::default());
+        let several = detectors.len() > 1;
         for detector in detectors {
             let sources = Sources::read(call, &project, detector, args.path.as_deref()).await?;
-            format_all(call, &project, detector, sources, check, &mut text, &mut report).await?;
+            match format_all(call, &project, detector, sources, check, &mut text, &mut report).await {
+                // One language that cannot be formatted here does not silence the others.
+                Err(error @ ToolError::Caller { .. }) if several => report.failed.push(error.to_string()),
+                done => done?,
+            }
         }
         let (changed, files) = (report.changed.len(), report.files);
         for failure in &report.failed {

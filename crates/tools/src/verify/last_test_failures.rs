@@ -67,6 +67,10 @@ impl Tool for LastTestFailures {
         if !unread.is_empty() && unread.len() == of.len() {
             return nothing(format!("no structured failures available for {}", unread.join(", ")));
         }
+        let unread = match unread.as_slice() {
+            [] => String::new(),
+            some => format!("; no structured failures available for {}", some.join(", ")),
+        };
         let languages = of.iter().map(|tested| tested.language).collect::<Vec<_>>().join(", ");
         let ago = render::ago(latest.when.elapsed());
         let incomplete: Vec<&str> = of.iter().filter_map(|tested| tested.run.incomplete.as_deref()).collect();
@@ -74,17 +78,27 @@ impl Tool for LastTestFailures {
         let problems: usize = of.iter().map(|tested| tested.run.problems.len()).sum();
         if failures.is_empty() && problems == 0 {
             let passed: u32 = of.iter().map(|tested| tested.run.passed).sum();
+            let missing: Vec<&str> =
+                of.iter().flat_map(|tested| &tested.run.missing).map(String::as_str).collect();
+            if passed == 0 && !missing.is_empty() {
+                return nothing(format!(
+                    "last run_tests ran nothing: no test matched {} ({languages}, {ago} ago)",
+                    missing.join(", ")
+                ));
+            }
             let but = if incomplete.is_empty() {
                 String::new()
             } else {
                 format!("; but it {}", incomplete.join(", "))
             };
             return nothing(format!(
-                "last run_tests had no failures ({passed} tests passed, {languages}, {ago} ago){but}"
+                "last run_tests had no failures ({passed} tests passed, {languages}, {ago} ago){but}{unread}"
             ));
         }
-        let mut text =
-            format!("{} test failure(s) from last run_tests call ({languages}, {ago} ago):", failures.len());
+        let mut text = format!(
+            "{} test failure(s) from last run_tests call ({languages}, {ago} ago){unread}:",
+            failures.len()
+        );
         for (number, failure) in (1..).zip(failures.iter().take(limit)) {
             text.push_str(&format!("\n{number}. {}", render::block(failure)));
         }

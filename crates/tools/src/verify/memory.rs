@@ -40,6 +40,8 @@ pub(super) struct Latest {
 pub(super) struct Tested {
     pub(super) language: &'static str,
     pub(super) run: TestRun,
+    /// The problems in it are those of running failed tests again.
+    pub(super) rerun_problems: bool,
 }
 
 impl Memory {
@@ -98,7 +100,11 @@ impl Keeper {
 
     /// One more language is done, or as done as it will be.
     pub(super) fn add(&self, language: &'static str, run: TestRun) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Tested { language, run });
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Tested {
+            language,
+            run,
+            rerun_problems: false,
+        });
     }
 
     /// This is the latest run from now on.

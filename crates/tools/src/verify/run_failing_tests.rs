@@ -104,8 +104,12 @@ impl Tool for RunFailingTests {
 /// What is still failing is what failed again, or was not run.
 fn remember(tested: &mut Tested, only: &[TestId], run: &::verify::TestRun) {
     if run.unread.is_some() || !run.problems.is_empty() {
+        tested.rerun_problems = true;
         tested.run.problems.clone_from(&run.problems);
         return;
+    }
+    if std::mem::take(&mut tested.rerun_problems) {
+        tested.run.problems.clear();
     }
     let fixed = run.passed;
     let gone = |id: &TestId| only.contains(id) && run.incomplete.is_none();
@@ -117,7 +121,13 @@ fn remember(tested: &mut Tested, only: &[TestId], run: &::verify::TestRun) {
 
 fn nothing(latest: &Latest) -> ToolError {
     let problems: usize = latest.languages.iter().map(|tested| tested.run.problems.len()).sum();
+    let unread = latest.languages.iter().filter(|tested| tested.run.unread.is_some());
+    let unread: Vec<&str> = unread.map(|tested| tested.language).collect();
     match problems {
+        0 if !unread.is_empty() => ToolError::with_hint(
+            format!("nothing to run again: no structured failures available for {}", unread.join(", ")),
+            "call run_tests and read what it says",
+        ),
         0 => ToolError::caller("nothing to run again: last run_tests had no failures"),
         count => ToolError::with_hint(
             format!("nothing to run again: last run_tests had {count} error(s) before any test failed"),

@@ -48,6 +48,18 @@ async fn go_findings_and_format() {
     assert!(text.contains("\nlint.go:15:11:errcheck: "), "{text}");
     assert!(text.contains("\n--- format ---\n"), "{text}");
     assert!(text.contains("(3 were there before)"), "{text}");
+    // What does not compile hides the other findings: they are neither cured by it nor new when it is gone.
+    let text = edit(&bench, "lint.go", "os.Remove( \"y\")", "os.Remove(y)").await;
+    assert!(text.contains(":typecheck: ") && !text.contains("cured"), "{text}");
+    let text = edit(&bench, "lint.go", "os.Remove(y)", "os.Remove(\"y\")").await;
+    assert!(text.contains("cured: typecheck: "), "{text}");
+    assert!(!text.contains("unused"), "{text}");
+    // A formatter that cannot work is no syntax error.
+    let node = equipped("node/jest");
+    node.write(".prettierrc", "{ broken");
+    node.write("x.js", "export const a = 1;\n");
+    let text = edit(&node, "x.js", "1", "2").await;
+    assert!(text.contains("\nformat: ") && !text.contains("syntax error"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -311,6 +311,11 @@ async fn background_shells_are_limited() {
     assert!(text.ends_with("\nend one with KillShell"), "{text}");
     client.ok("KillShell", json!({"shell_id": "sh3"})).await;
     assert_eq!(start(&client, "sleep 1000").await, "sh17");
+    // Those that come at the same time are counted, too.
+    let other = bench.client();
+    let command = json!({"command": "sleep 1000", "run_in_background": true});
+    let replies = futures_util::future::join_all((0..40).map(|_| other.call("Bash", command.clone()))).await;
+    assert_eq!(replies.iter().filter(|reply| !reply.is_error).count(), 16);
 }
 
 #[tokio::test]

@@ -104,9 +104,25 @@ async fn failures_that_are_mended_are_forgotten() {
     assert!(text.starts_with("go: 1 passed, 1 failed ("), "{text}");
     let text = client.ok("run_failing_tests", none()).await;
     assert!(text.starts_with("go: 1 failed ("), "{text}");
+    bench.write("broken.go", "package m\n\nfunc (\n");
+    assert!(client.ok("run_failing_tests", none()).await.contains("build error"));
+    assert!(client.ok("last_test_failures", none()).await.contains("not a test: broken.go:"));
+    bench.write("broken.go", "package m\n");
+    client.ok("run_failing_tests", none()).await;
+    assert!(!client.ok("last_test_failures", none()).await.contains("not a test"));
     bench.write("a_test.go", "package m\n");
     let text = client.ok("run_failing_tests", none()).await;
     assert!(text.contains("not found, so not run: TestB") && text.ends_with("exit: 1"), "{text}");
+    // Nothing that ran is not the same as nothing that failed.
+    tests(&client, json!({"tests": ["TestNope"]})).await;
+    let text = client.ok("last_test_failures", none()).await;
+    assert!(text.starts_with("last run_tests ran nothing: no test matched TestNope"), "{text}");
+    // A test that runs others may complain itself.
+    let body =
+        "t.Cleanup(func() { t.Error(\"after\") }); t.Run(\"s\", func(t *testing.T) { t.Error(\"s\") })";
+    bench.write("a_test.go", test(body));
+    let (text, _) = tests(&client, none()).await;
+    assert!(text.contains("FAIL TestA/s ") && text.contains("FAIL TestA a_test.go:5\n  after"), "{text}");
 }
 
 /// 300 tests that pass and 3 that fail, with everything about the three.

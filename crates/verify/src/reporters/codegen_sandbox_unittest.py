@@ -55,8 +55,19 @@ def identify(test):
     owner = type(test)
     name = getattr(test, "_testMethodName", None)
     if name is None or owner.__module__ == "unittest.suite":
-        return "", [str(test)]
+        return around(str(test))
     return owner.__module__, owner.__qualname__.split(".") + [name]
+
+
+def around(name):
+    """`setUpClass (module.Class)`: what stands around tests is told below the class or module it belongs to."""
+    what, _, owner = name.rstrip(")").partition(" (")
+    parts = owner.split(".") if owner else []
+    for length in range(len(parts), 0, -1):
+        module = ".".join(parts[:length])
+        if module in sys.modules:
+            return module, parts[length:] + ["(%s)" % what]
+    return "", [name]
 
 
 def compared(error):

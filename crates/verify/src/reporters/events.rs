@@ -501,7 +501,7 @@ fn means(name: &str, id: &TestId) -> bool {
 
 /// Whether one of the selected is an enclosing unit of this test.
 fn within(only: &HashSet<&TestId>, id: &TestId) -> bool {
-    (1..id.path.len()).any(|length| {
+    (0..id.path.len()).any(|length| {
         let above = TestId { unit: id.unit.clone(), path: id.path[..length].to_vec() };
         only.contains(&above)
     })

@@ -69,10 +69,11 @@ module.exports = class {
     }
     for (const one of result.testResults) report(test.path, one, output.get(one));
     const broken = result.testExecError;
-    if (broken && !result.testResults.some((one) => one.status === 'failed')) {
+    const told = (one) => (one.failureMessages ?? []).some((text) => broken.message && text.includes(broken.message));
+    if (broken && !result.testResults.some(told)) {
       const text = broken.stack && String(broken.stack).includes(broken.message) ? broken.stack : broken.message;
-      const told = typeof broken === 'string' ? { message: broken, frames: frames(broken) } : describe(broken);
-      emit({ ev: 'problem', kind: 'collection', unit: test.path, message: words(text ?? told.message), frames: told.frames });
+      const known = typeof broken === 'string' ? { message: broken, frames: frames(broken) } : describe(broken);
+      emit({ ev: 'problem', kind: 'collection', unit: test.path, message: words(text ?? known.message), frames: known.frames });
     }
   }
 

@@ -155,6 +155,15 @@ fn a_file_that_cannot_be_loaded_is_told_with_its_line() {
 }
 
 #[test]
+fn what_breaks_after_the_tests_is_told_beside_a_failed_one() {
+    let body =
+        "test('bad', () => { throw new Error('first'); });\nafterAll(() => { throw new Error('after'); });";
+    let run = with("jest", "test/after.test.js", body).test();
+    assert!(run.failures.iter().any(|failure| failure.message.contains("first")), "{}", told(&run));
+    assert!(run.problems.iter().any(|problem| problem.message.contains("after")), "{}", told(&run));
+}
+
+#[test]
 fn no_tests_are_no_success() {
     for runner in RUNNERS {
         let project = Project::copy(&format!("node/{runner}"));

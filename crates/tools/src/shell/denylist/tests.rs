@@ -291,6 +291,17 @@ fn the_refusal_names_the_token() {
 }
 
 #[test]
+fn words_within_words_and_values_that_double_end() {
+    let deep = |inner: &str| format!("echo {}{inner}{}", "$(echo ".repeat(5000), ")".repeat(5000));
+    assert_eq!(denied(&deep("x")), None);
+    assert_eq!(denied(&deep("$(sudo x)")), Some("sudo".to_owned()));
+    let doubled: String = (1..30).map(|n| format!("v{n}=\"$v{0}$v{0}\"; ", n - 1)).collect();
+    let command = format!("v0=aaaaaaaaaaaaaaaa; {doubled}");
+    assert_eq!(denied(&format!("{command} true")), None);
+    assert_eq!(denied(&format!("{command} sudo x")), Some("sudo".to_owned()));
+}
+
+#[test]
 fn deep_nesting_ends() {
     let deep = format!("{}sudo x{}", "$(".repeat(3000), ")".repeat(3000));
     assert!(denied(&deep).is_some());

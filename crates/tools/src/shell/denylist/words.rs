@@ -1,6 +1,6 @@
 //! What a word of the shell comes to, as far as the text alone tells.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use tree_sitter::Node;
 
@@ -9,31 +9,129 @@ pub(super) fn source<'a>(node: Node<'_>, text: &'a str) -> &'a str {
     text.get(node.byte_range()).unwrap_or("")
 }
 
-/// The words a node comes to: several for an array or for an unquoted variable that holds several.
-pub(super) fn resolve_all(
-    node: Node<'_>,
-    text: &str,
-    variables: &HashMap<String, Vec<String>>,
-) -> Vec<String> {
-    match node.kind() {
-        "array" => {
-            let mut cursor = node.walk();
-            node.named_children(&mut cursor).map(|item| resolve(item, text, variables)).collect()
-        }
-        "simple_expansion" | "expansion" => match variable(node, text).and_then(|name| variables.get(name)) {
-            Some(values) => {
-                values.iter().flat_map(|value| value.split_whitespace()).map(str::to_owned).collect()
+/// How deep words within words are followed.
+const DEEPEST: usize = 32;
+
+/// Reads the words of one text.
+pub(super) struct Words<'a> {
+    pub(super) text: &'a str,
+    /// Variables that were given a literal value: `x=sudo; $x ls` is the plain case too.
+    pub(super) variables: HashMap<String, Vec<String>>,
+    /// Bytes that may still be written out, in this text and in all that it holds: variables that double each
+    /// other would fill any memory.
+    left: &'a Cell<usize>,
+    gave_up: Cell<bool>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(text: &'a str, left: &'a Cell<usize>) -> Self {
+        Self { text, variables: HashMap::new(), left, gave_up: Cell::new(false) }
+    }
+
+    /// Whether something was too deep or too long to be followed.
+    pub(super) fn gave_up(&self) -> bool {
+        self.gave_up.get()
+    }
+
+    /// The words a node comes to: several for an array or for an unquoted variable that holds several.
+    pub(super) fn resolve_all(&self, node: Node<'_>) -> Vec<String> {
+        match node.kind() {
+            "array" => {
+                let mut cursor = node.walk();
+                node.named_children(&mut cursor).map(|item| self.resolve(item)).collect()
             }
-            None => vec![source(node, text).to_owned()],
-        },
-        "string" if is_only_expansion(node) => {
-            let expansion = node.named_child(0).unwrap_or(node);
-            match variable(expansion, text).and_then(|name| variables.get(name)) {
-                Some(values) => values.clone(),
-                None => vec![resolve(node, text, variables)],
+            "simple_expansion" | "expansion" => match self.values(node) {
+                Some(values) => {
+                    let words = values.iter().flat_map(|value| value.split_whitespace());
+                    words.map(|word| self.pay(word.to_owned())).collect()
+                }
+                None => vec![self.written(node)],
+            },
+            "string" if is_only_expansion(node) => match self.values(node.named_child(0).unwrap_or(node)) {
+                Some(values) => values.iter().map(|value| self.pay(value.clone())).collect(),
+                None => vec![self.resolve(node)],
+            },
+            _ => vec![self.resolve(node)],
+        }
+    }
+
+    /// One word. What is not known stays as it was written, which no refused name looks like.
+    pub(super) fn resolve(&self, node: Node<'_>) -> String {
+        self.within(node, 0)
+    }
+
+    fn within(&self, node: Node<'_>, depth: usize) -> String {
+        if depth > DEEPEST || self.left.get() == 0 {
+            self.gave_up.set(true);
+            return String::new();
+        }
+        let written = source(node, self.text);
+        match node.kind() {
+            "word" | "number" | "variable_name" => self.pay(unescape(written)),
+            "raw_string" => self.pay(written.trim_matches('\'').to_owned()),
+            "ansi_c_string" => self.pay(ansi_c(written.trim_start_matches('$').trim_matches('\''))),
+            "string" | "concatenation" | "translated_string" => self.join(node, depth),
+            "simple_expansion" | "expansion" => match self.values(node) {
+                Some(values) => self.pay(values.join(" ")),
+                None => self.written(node),
+            },
+            "command_substitution" => self.printed(node, depth).unwrap_or_else(|| self.written(node)),
+            _ => self.written(node),
+        }
+    }
+
+    fn written(&self, node: Node<'_>) -> String {
+        self.pay(source(node, self.text).to_owned())
+    }
+
+    fn values(&self, node: Node<'_>) -> Option<&Vec<String>> {
+        variable(node, self.text).and_then(|name| self.variables.get(name))
+    }
+
+    /// Counts what was written out, and keeps none of it once there is too much.
+    fn pay(&self, word: String) -> String {
+        match self.left.get().checked_sub(word.len()) {
+            Some(left) => {
+                self.left.set(left);
+                word
+            }
+            None => {
+                self.left.set(0);
+                self.gave_up.set(true);
+                String::new()
             }
         }
-        _ => vec![resolve(node, text, variables)],
+    }
+
+    /// The children of a string or a concatenation, with the text between them, which the grammar leaves out.
+    fn join(&self, node: Node<'_>, depth: usize) -> String {
+        let string = node.kind() == "string";
+        let range = node.byte_range();
+        let (mut at, end) =
+            if string { (range.start + 1, range.end.saturating_sub(1)) } else { (range.start, range.end) };
+        let mut out = String::new();
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            out.push_str(self.text.get(at..child.start_byte()).unwrap_or(""));
+            match child.kind() {
+                "string_content" => out.push_str(&unescape_quoted(source(child, self.text))),
+                _ => out.push_str(&self.within(child, depth + 1)),
+            }
+            at = child.end_byte();
+        }
+        out.push_str(self.text.get(at..end.max(at)).unwrap_or(""));
+        self.pay(out)
+    }
+
+    /// What `$(which x)` and its like print.
+    fn printed(&self, node: Node<'_>, depth: usize) -> Option<String> {
+        let command = node.named_child(0).filter(|command| command.kind() == "command")?;
+        let name = command.child_by_field_name("name")?;
+        if !matches!(source(name, self.text), "which" | "command" | "type" | "echo" | "printf") {
+            return None;
+        }
+        let last = command.named_child(u32::try_from(command.named_child_count()).ok()?.checked_sub(1)?)?;
+        (last.id() != name.id()).then(|| self.within(last, depth + 1))
     }
 }
 
@@ -48,54 +146,6 @@ fn variable<'a>(node: Node<'_>, text: &'a str) -> Option<&'a str> {
     let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
     let inner = inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]")).unwrap_or(inner);
     inner.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(inner)
-}
-
-/// One word. What is not known stays as it was written, which no refused name looks like.
-pub(super) fn resolve(node: Node<'_>, text: &str, variables: &HashMap<String, Vec<String>>) -> String {
-    let written = source(node, text);
-    match node.kind() {
-        "word" | "number" | "variable_name" => unescape(written),
-        "raw_string" => written.trim_matches('\'').to_owned(),
-        "ansi_c_string" => ansi_c(written.trim_start_matches('$').trim_matches('\'')),
-        "string" | "concatenation" | "translated_string" => join(node, text, variables),
-        "simple_expansion" | "expansion" => {
-            let values = variable(node, text).and_then(|name| variables.get(name));
-            values.map_or_else(|| written.to_owned(), |values| values.join(" "))
-        }
-        "command_substitution" => printed(node, text, variables).unwrap_or_else(|| written.to_owned()),
-        _ => written.to_owned(),
-    }
-}
-
-/// The children of a string or a concatenation, with the text between them, which the grammar leaves out.
-fn join(node: Node<'_>, text: &str, variables: &HashMap<String, Vec<String>>) -> String {
-    let string = node.kind() == "string";
-    let range = node.byte_range();
-    let (mut at, end) =
-        if string { (range.start + 1, range.end.saturating_sub(1)) } else { (range.start, range.end) };
-    let mut out = String::new();
-    let mut cursor = node.walk();
-    for child in node.named_children(&mut cursor) {
-        out.push_str(text.get(at..child.start_byte()).unwrap_or(""));
-        match child.kind() {
-            "string_content" => out.push_str(&unescape_quoted(source(child, text))),
-            _ => out.push_str(&resolve(child, text, variables)),
-        }
-        at = child.end_byte();
-    }
-    out.push_str(text.get(at..end.max(at)).unwrap_or(""));
-    out
-}
-
-/// What `$(which x)` and its like print.
-fn printed(node: Node<'_>, text: &str, variables: &HashMap<String, Vec<String>>) -> Option<String> {
-    let command = node.named_child(0).filter(|command| command.kind() == "command")?;
-    let name = command.child_by_field_name("name")?;
-    if !matches!(source(name, text), "which" | "command" | "type" | "echo" | "printf") {
-        return None;
-    }
-    let last = command.named_child(u32::try_from(command.named_child_count()).ok()?.checked_sub(1)?)?;
-    (last.id() != name.id()).then(|| resolve(last, text, variables))
 }
 
 fn unescape(word: &str) -> String {

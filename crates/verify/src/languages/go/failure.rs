@@ -49,11 +49,17 @@ impl Line {
             typed: !kind.is_empty(),
         }
     }
+}
 
-    /// Whether Go itself (1.27 and later) marked it as an error of the test.
-    pub(super) fn is_error(&self) -> bool {
-        self.error
+/// Whether a test that runs others has something of its own to complain about: Go (1.27 and later) marks it, the
+/// source tells it otherwise.
+pub(super) fn complains(name: &str, lines: &[Line], facts: &dyn Facts) -> bool {
+    if lines.iter().any(|line| line.typed) {
+        return lines.iter().any(|line| line.error);
     }
+    let (entries, ..) = sort(name, lines, false);
+    let place = |entry: &Entry| relative(facts.root(), facts.root(), &entry.file);
+    entries.iter().any(|entry| !is_log(facts, &place(entry), entry.line))
 }
 
 /// One `t.Error` or `t.Log` with the lines that continue it.

@@ -104,7 +104,7 @@ struct Mypy {
     severity: String,
 }
 
-/// Mypy's lines; its columns start at 0.
+/// Mypy's lines; its columns start at 0, but at 1 where Python's own parser speaks.
 fn mypy(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
     let mut understood = true;
     for line in stdout.lines().filter(|line| !line.trim().is_empty()) {
@@ -113,10 +113,11 @@ fn mypy(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
             continue;
         };
         let hint = one.hint.map(|hint| format!(" ({})", hint.trim())).unwrap_or_default();
+        let syntax = one.code.as_deref() == Some("syntax");
         run.findings.push(Finding {
             file: paths.relative(&one.file),
             line: from_one(one.line),
-            col: from_one(one.column.saturating_add(1)),
+            col: from_one(one.column.saturating_add(i64::from(!syntax))),
             rule: one.code.unwrap_or_else(|| "mypy".to_owned()),
             message: one_line(&format!("{}{hint}", one.message)),
             severity: match one.severity.as_str() {

@@ -295,14 +295,23 @@ fn unittest(facts: &dyn Facts, ask: &TestAsk, environment: &Environment) -> Plan
     for id in &ask.only {
         let subtest = id.path.iter().position(|part| part.starts_with(['(', '[']));
         if subtest.is_some() {
-            memo.notes
-                .push(format!("{} runs as a whole: unittest cannot select a subtest", id.path.join(".")));
+            memo.notes.push(format!("{} runs as a whole: unittest cannot select less", id.path.join(".")));
         }
         let path = &id.path[..subtest.unwrap_or(id.path.len())];
-        wanted.insert(format!("{}.{}", id.unit, path.join(".")));
+        let name = std::iter::once(&id.unit).chain(path).map(String::as_str).collect::<Vec<_>>().join(".");
+        // What belongs to no module (it could not be told whose it is) is run with everything.
+        if id.unit.is_empty() {
+            wanted.clear();
+            break;
+        }
+        wanted.insert(name);
     }
     memo.notes.sort();
     memo.notes.dedup();
+    // `(setUpClass)` is no test: what stands for it is what it was set up for.
+    for id in &mut memo.only {
+        id.path.pop_if(|last| last.starts_with("(setUp") || last.starts_with("(tearDown"));
+    }
     if wanted.is_empty() {
         args.push("discover".to_owned());
     } else {

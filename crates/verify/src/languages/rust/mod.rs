@@ -12,8 +12,9 @@ mod plan;
 mod target;
 
 use crate::{
-    Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan,
-    ScriptError, ServerPlan, TestAsk, TestId, TestReader, TestRun, coverage, languages::tasks,
+    Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, Finding, LintAsk, LintRun,
+    NeededBinary, Plan, ScriptError, ServerPlan, TestAsk, TestId, TestReader, TestRun, coverage,
+    languages::tasks,
 };
 use std::path::Path;
 
@@ -83,6 +84,11 @@ impl Detector for Rust {
 
     fn lint_cmd(&self, facts: &dyn Facts, ask: &LintAsk) -> Answer<Plan> {
         Ok(plan::check(facts, ask, "clippy"))
+    }
+
+    fn hides_others(&self, finding: &Finding) -> bool {
+        let number = finding.rule.strip_prefix('E').unwrap_or_default();
+        finding.rule == "error" || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
     fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun {
