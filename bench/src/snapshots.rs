@@ -33,7 +33,9 @@ impl Place {
         collect(&folder.path().join("src"), &mut all)?;
         all.sort();
         let place = Self { folder, git, files: all, round: 0 };
-        place.git(&["init", "-q", "--bare"])?;
+        // Without the variables of the other commands: `init --bare` refuses a work tree.
+        let made = Command::new("git").args(["init", "-q", "--bare"]).arg(place.git.path()).status()?;
+        ensure!(made.success(), "git init: {made}");
         place.git(&["config", "core.bare", "false"])?;
         Ok(place)
     }
