@@ -1,6 +1,7 @@
 //! Finding files by name.
 
 use std::cell::OnceCell;
+use std::cmp;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -206,14 +207,19 @@ fn newest(mut found: Vec<((i64, i64), Box<Path>)>, limit: usize) -> GlobReply {
     let order = |a: &((i64, i64), Box<Path>), b: &((i64, i64), Box<Path>)| {
         b.0.cmp(&a.0).then_with(|| a.1.as_os_str().as_bytes().cmp(b.1.as_os_str().as_bytes()))
     };
+    first(&mut found, limit, order);
+    GlobReply { files: found.into_iter().map(|(_, path)| path.into_path_buf()).collect(), total }
+}
+
+/// Leaves the first `limit`, in order.
+pub(crate) fn first<T>(found: &mut Vec<T>, limit: usize, mut order: impl FnMut(&T, &T) -> cmp::Ordering) {
     if limit == 0 {
         found.clear();
-    } else if limit < total {
-        found.select_nth_unstable_by(limit - 1, order);
+    } else if limit < found.len() {
+        found.select_nth_unstable_by(limit - 1, &mut order);
         found.truncate(limit);
     }
     found.sort_unstable_by(order);
-    GlobReply { files: found.into_iter().map(|(_, path)| path.into_path_buf()).collect(), total }
 }
 
 #[cfg(test)]

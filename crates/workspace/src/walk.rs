@@ -287,9 +287,18 @@ impl Visit for Files {
 
 /// All files below a start, in byte order of their paths.
 pub(crate) fn files(workspace: &Workspace, reach: &Reach<'_>) -> Vec<Box<Path>> {
-    let mut all: Vec<Box<Path>> =
-        walk(workspace, reach, Files::default).into_iter().flat_map(|v| v.0).collect();
-    all.sort_unstable_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
+    let order = |a: &Path, b: &Path| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes());
+    let mut parts = walk(workspace, reach, Files::default);
+    if parts.len() > 1 {
+        std::thread::scope(|scope| {
+            for part in &mut parts {
+                scope.spawn(|| part.0.sort_unstable_by(|a, b| order(a, b)));
+            }
+        });
+    }
+    let mut all: Vec<Box<Path>> = parts.into_iter().flat_map(|part| part.0).collect();
+    // a stable sort only merges what is in order already
+    all.sort_by(|a, b| order(a, b));
     all
 }
 

@@ -4,7 +4,7 @@ use super::snapshots::{Touched, list_changes, on_snapshots, refresh};
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches, record::caller};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use workspace::{Change, UndoOptions};
+use workspace::{Caller, Change, UndoOptions, quoted};
 
 /// Takes the last call back.
 pub(crate) struct Undo;
@@ -30,6 +30,8 @@ pub(crate) struct Undone {
     /// The snapshot that takes the undo back.
     before: String,
     files: Vec<Touched>,
+    /// Changed by that call but too large to be kept: as they are.
+    not_undone: Vec<String>,
 }
 
 impl Tool for Undo {
@@ -68,12 +70,17 @@ impl Tool for Undo {
         };
         let mut text = format!("undid {what} ({changed} file(s) changed):");
         let files = list_changes(&undone.changes, &mut text);
+        let not_undone: Vec<String> = undone.left_out.iter().map(|path| quoted(path).into_owned()).collect();
+        if !not_undone.is_empty() {
+            let names = not_undone.join(", ");
+            text.push_str(&format!("\nNOT undone, for files above 64 MiB are not kept for undo: {names}"));
+        }
         text.push_str(&format!("\nto take this undo back: snapshot_restore {}", undone.before));
         if let Some(lost) = lost {
             text.push_str(&format!("\n{lost}"));
         }
-        let facts =
-            Undone { tool: undone.caller.tool, call: undone.caller.summary, before: undone.before, files };
+        let Caller { tool, summary: call, .. } = undone.caller;
+        let facts = Undone { tool, call, before: undone.before, files, not_undone };
         Ok(Facts { text, facts })
     }
 }

@@ -66,8 +66,7 @@ impl<'w> Worker<'w> {
         self.buffer.clear();
         let len = stat.st_size as u64;
         if len <= WHOLE {
-            self.buffer.reserve(len as usize + 1);
-            file.read_to_end(&mut self.buffer)?;
+            read_whole(&mut file, len as usize, &mut self.buffer)?;
             return self.search_buffer(hits);
         }
         file.by_ref().take(text::BINARY_WINDOW as u64).read_to_end(&mut self.buffer)?;
@@ -91,6 +90,27 @@ impl<'w> Worker<'w> {
         }
         self.searcher.search_slice(&self.plan.matcher, text, hits)
     }
+}
+
+/// Reads a file of about `len` bytes to its end. One call does when it has just that many: a read that stops where
+/// the file did, with room for more, has seen the end.
+fn read_whole(file: &mut File, len: usize, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.resize(len + 1, 0);
+    let mut got = 0;
+    while got < len {
+        match file.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(got);
+    // some file systems say 0 for files that hold something
+    if got != len || len == 0 {
+        file.read_to_end(buffer)?;
+    }
+    Ok(())
 }
 
 /// The rest of a large file. It ends at the first NUL, and when the call is cancelled.

@@ -15,8 +15,10 @@ use crate::walk::threads;
 
 /// Below this many files one thread is quicker than starting others.
 const ALONE: usize = 160;
-/// Files that a thread takes at a time.
-const BLOCK: usize = 16;
+/// Files that a thread takes at a time: few while few are left, for the first are wanted soon.
+const BLOCK: std::ops::RangeInclusive<usize> = 16..=64;
+/// Blocks that a large search is cut into, at least.
+const BLOCKS: usize = 256;
 /// Blocks that threads may run ahead of the one that is next to be shown.
 const AHEAD: usize = 64;
 
@@ -75,6 +77,8 @@ impl<'s> Search<'s> {
 
 /// What threads have finished and the caller has not yet taken.
 struct Shelf {
+    /// Files in a block.
+    block: usize,
     blocks: Mutex<BTreeMap<usize, Vec<Found>>>,
     changed: Condvar,
     next: AtomicUsize,
@@ -89,8 +93,10 @@ fn in_parallel<P: AsRef<Path> + Sync>(
     cancel: &AtomicBool,
     out: &mut Collected<'_>,
 ) -> ControlFlow<()> {
-    let total = candidates.len().div_ceil(BLOCK);
+    let block = (candidates.len() / BLOCKS).clamp(*BLOCK.start(), *BLOCK.end());
+    let total = candidates.len().div_ceil(block);
     let shelf = Shelf {
+        block,
         blocks: Mutex::new(BTreeMap::new()),
         changed: Condvar::new(),
         next: AtomicUsize::new(0),
@@ -151,11 +157,11 @@ impl Shelf {
         };
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let from = number * BLOCK;
+            let from = number * self.block;
             if from >= candidates.len() || self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            let until = (from + BLOCK).min(candidates.len());
+            let until = (from + self.block).min(candidates.len());
             let block = candidates[from..until].iter().map(|path| worker.search(path.as_ref(), limit));
             let block: Vec<Found> = block.filter(|found| !matches!(found, Found::Nothing)).collect();
             let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,9 +170,14 @@ impl Shelf {
                 blocks = self.changed.wait(blocks).unwrap_or_else(PoisonError::into_inner);
             }
             blocks.insert(number, block);
+            // the caller waits for one block only: waking it for others costs more than searching them
+            let wanted = number == self.taken.load(Ordering::Relaxed);
             drop(blocks);
-            self.changed.notify_all();
-            if cancel.load(Ordering::Relaxed) {
+            let cancelled = cancel.load(Ordering::Relaxed);
+            if wanted || cancelled {
+                self.changed.notify_all();
+            }
+            if cancelled {
                 return;
             }
         }

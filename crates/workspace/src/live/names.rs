@@ -81,13 +81,7 @@ impl Names {
             let newer = (b.seconds, b.nanos).cmp(&(a.seconds, a.nanos));
             newer.then_with(|| self.text(a).cmp(self.text(b)))
         };
-        if limit == 0 {
-            found.clear();
-        } else if limit < total {
-            found.select_nth_unstable_by(limit - 1, order);
-            found.truncate(limit);
-        }
-        found.sort_unstable_by(order);
+        crate::glob::first(&mut found, limit, order);
         Newest { rows: found, total }
     }
 }

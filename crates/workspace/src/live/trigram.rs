@@ -120,7 +120,7 @@ impl Hasher for Mix {
 /// A trigram in more than one of this many documents is common.
 const COMMON: u32 = 16;
 
-/// Which documents hold which trigram: delta varints that only grow at the end. A changed file gets a new number.
+/// Which documents hold which trigram: lists that only grow at the end. A changed file gets a new number.
 #[derive(Default)]
 pub(super) struct Index {
     slots: HashMap<u32, u32, BuildHasherDefault<Mix>>,
@@ -129,47 +129,109 @@ pub(super) struct Index {
     bytes: usize,
 }
 
+/// Who holds one trigram.
 #[derive(Default)]
 struct Post {
+    /// The number put in last, or [`DENSE`].
     last: u32,
     count: u32,
+    /// Delta varints; when that is longer, a bit for each document.
     bytes: Vec<u8>,
 }
 
 /// Bytes that one number takes at most.
 const MOST: usize = 5;
+/// Up to so many bytes a list stays a list.
+const SHORT: usize = 64;
+/// Stands for the last number where there are bits.
+const DENSE: u32 = u32::MAX;
 
 impl Post {
-    fn push(&mut self, id: u32) -> usize {
-        let before = self.bytes.len();
-        // doubling would leave a third of the heap in holes
-        if self.bytes.capacity() - before < MOST {
-            self.bytes.reserve_exact((before / 8).max(2 * MOST));
+    fn push(&mut self, id: u32) {
+        self.count += 1;
+        if self.is_dense() {
+            return self.set(id);
         }
-        let mut delta = if self.count == 0 { id } else { id - self.last };
+        self.make_room(MOST, 2 * MOST);
+        let mut delta = if self.count == 1 { id } else { id - self.last };
         while delta >= 128 {
             self.bytes.push(delta as u8 | 128);
             delta >>= 7;
         }
         self.bytes.push(delta as u8);
         self.last = id;
-        self.count += 1;
-        self.bytes.len() - before
+        if self.bytes.len() > SHORT + byte_of(id) {
+            let list = std::mem::take(&mut self.bytes);
+            self.last = DENSE;
+            self.bytes.reserve_exact(byte_of(id) + SHORT);
+            numbers(&list).for_each(|id| self.set(id));
+        }
+    }
+
+    fn is_dense(&self) -> bool {
+        self.last == DENSE
+    }
+
+    /// Doubling would leave a third of the heap in holes.
+    fn make_room(&mut self, need: usize, least: usize) {
+        let used = self.bytes.len();
+        if self.bytes.capacity() - used < need {
+            self.bytes.reserve_exact((used / 8).max(least).max(need));
+        }
+    }
+
+    fn set(&mut self, id: u32) {
+        let need = (byte_of(id) + 1).saturating_sub(self.bytes.len());
+        self.make_room(need, SHORT);
+        self.bytes.resize(self.bytes.len() + need, 0);
+        self.bytes[byte_of(id)] |= 1 << (id & 7);
     }
 
     fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        let (mut id, mut delta, mut shift, mut first) = (0u32, 0u32, 0, true);
-        self.bytes.iter().filter_map(move |&byte| {
-            delta |= u32::from(byte & 127) << shift;
-            if byte & 128 != 0 {
-                shift += 7;
-                return None;
-            }
-            id = if first { delta } else { id + delta };
-            (first, delta, shift) = (false, 0, 0);
-            Some(id)
-        })
+        let (list, bits) =
+            if self.is_dense() { (&[][..], &self.bytes[..]) } else { (&self.bytes[..], &[][..]) };
+        numbers(list).chain(members(bits))
     }
+
+    /// Drops those that are not in it from an ordered list.
+    fn keep(&self, left: &mut Vec<u32>) {
+        if self.is_dense() {
+            left.retain(|&id| self.bytes.get(byte_of(id)).is_some_and(|byte| byte >> (id & 7) & 1 == 1));
+        } else {
+            keep_common(left, numbers(&self.bytes));
+        }
+    }
+}
+
+fn byte_of(id: u32) -> usize {
+    (id >> 3) as usize
+}
+
+/// The numbers of a list of delta varints.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    let (mut id, mut delta, mut shift, mut first) = (0u32, 0u32, 0, true);
+    bytes.iter().filter_map(move |&byte| {
+        delta |= u32::from(byte & 127) << shift;
+        if byte & 128 != 0 {
+            shift += 7;
+            return None;
+        }
+        id = if first { delta } else { id + delta };
+        (first, delta, shift) = (false, 0, 0);
+        Some(id)
+    })
+}
+
+/// The numbers whose bits are set.
+fn members(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    bytes.iter().zip((0u32..).step_by(8)).flat_map(|(&byte, base)| {
+        let mut left = byte;
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(base + bit)
+        })
+    })
 }
 
 impl Index {
@@ -182,7 +244,10 @@ impl Index {
                 self.posts.push(Post::default());
                 self.posts.len() as u32 - 1
             });
-            self.bytes += self.posts[slot as usize].push(id);
+            let post = &mut self.posts[slot as usize];
+            let before = post.bytes.len();
+            post.push(id);
+            self.bytes = self.bytes + post.bytes.len() - before;
         }
         id
     }
@@ -205,10 +270,11 @@ impl Index {
         for (&gram, &slot) in &self.slots {
             let mut post = Post::default();
             for id in self.posts[slot as usize].ids().filter_map(|id| renumber[id as usize]) {
-                fresh.bytes += post.push(id);
+                post.push(id);
             }
             if post.count > 0 {
                 post.bytes.shrink_to_fit();
+                fresh.bytes += post.bytes.len();
                 fresh.slots.insert(gram, fresh.posts.len() as u32);
                 fresh.posts.push(post);
             }
@@ -234,9 +300,10 @@ impl Index {
                     match &mut left {
                         None => left = Some(post.ids().collect()),
                         Some(left) if rough && left.len() > (self.next / COMMON) as usize => break,
+                        Some(left) if left.len() < 16 => break,
                         // a list far longer than what is left costs more than it saves
-                        Some(left) if left.len() < 16 || post.count as usize > left.len() * 64 => break,
-                        Some(left) => keep_common(left, post.ids()),
+                        Some(left) if !post.is_dense() && post.count as usize > left.len() * 64 => break,
+                        Some(left) => post.keep(left),
                     }
                 }
                 for need in also {
@@ -314,6 +381,44 @@ mod tests {
             let all: BTreeSet<u32> = folded.windows(3).map(trigram).collect();
             assert_eq!(extractor.found.iter().copied().collect::<BTreeSet<_>>(), all);
             assert_eq!(extractor.found.len(), all.len());
+        }
+    }
+
+    /// However common a trigram is, and however it is kept.
+    #[test]
+    fn lists_and_bits_hold_the_same() {
+        let mut index = Index::default();
+        let every = [1, 2, 5, 7, 9, 40, 700];
+        let after = 4000;
+        for id in 0..9000u32 {
+            // the last two begin late, and the first becomes rare
+            let holds =
+                |k: u32| id % k == 0 && (k < 40 || id > after) && (k > 1 || id < after || id % 900 == 0);
+            let grams: Vec<u32> = every.into_iter().filter(|k| holds(*k)).collect();
+            assert_eq!(index.add(&grams), id);
+        }
+        assert!(index.post(2).unwrap().is_dense() && !index.post(40).unwrap().is_dense());
+        let sum: usize = index.posts.iter().map(|post| post.bytes.len()).sum();
+        assert_eq!(index.bytes, sum);
+        assert!(sum < 9000, "{sum}");
+        let holds = |k: u32, id: u32| {
+            id.is_multiple_of(k) && (k < 40 || id > after) && (k > 1 || id < after || id.is_multiple_of(900))
+        };
+        for a in every {
+            for b in every {
+                let need = Need::All { grams: vec![a, b], also: vec![] };
+                let found = index.candidates(&need, false).unwrap();
+                let exact: Vec<u32> = (0..9000).filter(|id| holds(a, *id) && holds(b, *id)).collect();
+                assert!(exact.iter().all(|id| found.binary_search(id).is_ok()), "{a} {b}");
+                if a == b || index.post(a.min(b)).unwrap().is_dense() {
+                    assert!(
+                        found == exact || found.len() < 16,
+                        "{a} {b}: {} for {}",
+                        found.len(),
+                        exact.len()
+                    );
+                }
+            }
         }
     }
 

@@ -11,12 +11,13 @@ use super::{
     pack::PackWriter,
     pending::{After, Caller, Edit},
     step::{By, Note, Step},
+    store::Store,
     sweep::{Found, Sweep},
     tree::Known,
 };
 use crate::{ContainedPath, beneath::as_path, walk};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -63,6 +64,14 @@ pub(super) struct Open {
 struct Batch {
     writer: PackWriter,
     steps: Vec<Step>,
+    /// Whether a file belongs to no snapshot, for those that were asked about: finding out reads all rules.
+    left_out: HashMap<Vec<u8>, bool>,
+}
+
+impl Batch {
+    fn new(store: &Store) -> Self {
+        Self { writer: store.writer(), steps: Vec::new(), left_out: HashMap::new() }
+    }
 }
 
 impl Snapshots {
@@ -194,7 +203,7 @@ impl Snapshots {
         }
         let _alone = self.store.exclusive()?;
         self.reload(state)?;
-        let mut batch = Batch { writer: self.store.writer(), steps: Vec::new() };
+        let mut batch = Batch::new(&self.store);
         let extra: Vec<PathBuf> =
             state.recheck.iter().chain(state.large.keys()).map(|path| as_path(path).to_owned()).collect();
         let found = {
@@ -297,9 +306,9 @@ impl Snapshots {
             After::Whatever => None,
             After::Nothing | After::InFlight => return Ok(()),
         };
-        let path = as_path(&edit.path);
         let large = content.is_some_and(|content| content.len() as u64 > AUTOMATIC_LIMIT);
-        if large || walk::leaves_out_file(&self.workspace, path) {
+        let left_out = batch.left_out.entry(edit.path.clone());
+        if large || *left_out.or_insert_with(|| walk::leaves_out_file(&self.workspace, as_path(&edit.path))) {
             return Ok(());
         }
         let before = self.entry_of(batch, edit)?;
@@ -327,9 +336,13 @@ impl Snapshots {
     fn make_step(&self, state: &mut State, batch: &mut Batch, note: Note) -> Result<(), SnapshotError> {
         let tree = state.seen.write(&self.store, &mut batch.writer)?;
         let last = batch.steps.last().or(state.steps.last());
-        if last.is_some_and(|last| last.tree == tree) {
+        let left_out = std::mem::take(&mut state.left_out);
+        // Taking a call back is a step even when nothing was left to do, or it would be taken back for ever.
+        let told = !left_out.is_empty() || matches!(note.by, By::Undo(_));
+        if last.is_some_and(|last| last.tree == tree) && !told {
             return Ok(());
         }
+        let note = Note { left_out, ..note };
         let note = if last.is_none() { Note::new(By::Base, &Caller::default()) } else { note };
         let number = last.map_or(1, |last| last.number + 1);
         let seconds = now();
@@ -386,7 +399,7 @@ impl Snapshots {
 
     /// Records that a tree was put in place by a call or by an undo.
     pub(super) fn put_step(&self, state: &mut State, by: By, caller: &Caller) -> Result<(), SnapshotError> {
-        let mut batch = Batch { writer: self.store.writer(), steps: Vec::new() };
+        let mut batch = Batch::new(&self.store);
         self.make_step(state, &mut batch, Note::new(by, caller))?;
         self.keep(state, batch)
     }
@@ -398,21 +411,21 @@ impl Snapshots {
             return Ok(state.seen.write(&self.store, &mut writer)?);
         }
         let paths: Vec<Box<Path>> = state.large.keys().map(|path| as_path(path).into()).collect();
-        let known = |path: &Path| state.large.get(path.as_os_str().as_bytes())?.as_ref();
+        let known = |path: &Path| state.large.get(path.as_os_str().as_bytes())?.known.as_ref();
         let mut looks =
             Looks { workspace: &self.workspace, store: &self.store, writer: &mut writer, limit: u64::MAX };
         let seen = looks.at(&paths, &known)?;
         for (path, look) in paths.iter().zip(seen) {
             let path = path.as_os_str().as_bytes();
             match look {
-                Look::New(known) => drop(state.large.insert(path.to_vec(), Some(known))),
+                Look::New(known) => state.large.entry(path.to_vec()).or_default().known = Some(known),
                 Look::Gone => drop(state.large.remove(path)),
-                Look::Same | Look::Large => {}
+                Look::Same | Look::Large(_) => {}
             }
         }
         let mut whole = state.seen.clone();
-        for (path, known) in &state.large {
-            if let Some(known) = known {
+        for (path, large) in &state.large {
+            if let Some(known) = &large.known {
                 whole.set(path, *known);
             }
         }
@@ -438,7 +451,7 @@ impl State {
                 self.recheck.insert(path);
             } else {
                 self.seen.remove(&path);
-                self.large.remove(&path);
+                self.no_longer_large(path);
             }
         }
         for (path, stamp) in found.folders {
@@ -447,17 +460,27 @@ impl State {
             }
             self.seen.set_stamp(&path, stamp);
         }
-        for path in found.large {
+        for (path, stamp) in found.large {
             self.seen.remove(&path);
-            self.large.entry(path).or_insert(None);
+            // What was large when first seen was not changed by anybody we know.
+            if self.known && self.large.get(&path).is_none_or(|large| large.stamp != stamp) {
+                self.left_out.insert(path.clone());
+            }
+            self.large.entry(path).or_default().stamp = stamp;
         }
         for (path, known) in found.files {
             if except.contains(&path) {
                 self.recheck.insert(path);
             } else {
-                self.large.remove(&path);
                 self.seen.set(&path, known);
+                self.no_longer_large(path);
             }
+        }
+    }
+
+    fn no_longer_large(&mut self, path: Vec<u8>) {
+        if self.large.remove(&path).is_some() {
+            self.left_out.insert(path);
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) enum Look {
     /// It is gone, is neither file nor symlink, or may not be read.
     Gone,
     /// It is larger than what is kept.
-    Large,
+    Large(Stamp),
     /// It is this.
     New(Known),
 }
@@ -67,7 +67,7 @@ impl Looks<'_> {
         for block in paths.chunks(BLOCK) {
             let (workspace, store, limit) = (self.workspace, self.store, self.limit);
             let work = |paths: &[Box<Path>]| -> io::Result<Vec<Seen>> {
-                let mut packer = Packer::new();
+                let mut packer = Packer::default();
                 let mut one = |path: &Path| see(workspace, store, &mut packer, path, known(path), limit);
                 paths.iter().map(|path| one(path)).collect()
             };
@@ -132,7 +132,7 @@ fn see(
         let Ok(target) = read_link(workspace, path) else { return Ok(Seen::Done(Look::Gone)) };
         target
     } else if size > limit {
-        return Ok(Seen::Done(Look::Large));
+        return Ok(Seen::Done(Look::Large(stamp(&stat))));
     } else if size > STREAMED {
         return Ok(Seen::Streamed(stat));
     } else {

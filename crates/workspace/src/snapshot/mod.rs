@@ -159,7 +159,9 @@ struct State {
     /// Files to look at again whatever the journal says.
     recheck: BTreeSet<Vec<u8>>,
     /// Files that are too large for automatic snapshots, and what is known of them.
-    large: BTreeMap<Vec<u8>, Option<Known>>,
+    large: BTreeMap<Vec<u8>, Large>,
+    /// Those that changed since the last step.
+    left_out: BTreeSet<Vec<u8>>,
     /// The history, oldest first.
     steps: Vec<Step>,
     steps_stamp: Option<(u64, SystemTime)>,
@@ -167,6 +169,14 @@ struct State {
     open: Vec<Open>,
     /// What processes that are gone did not finish.
     left: Left,
+}
+
+/// A file that is too large for automatic snapshots.
+#[derive(Default)]
+struct Large {
+    stamp: tree::Stamp,
+    /// What is in the store, when somebody asked for a snapshot.
+    known: Option<Known>,
 }
 
 impl Snapshots {
@@ -376,6 +386,8 @@ impl Snapshots {
         let (gone, come) = (differences.gone.clone(), differences.come.clone());
         let mut plan = Plan::new(differences);
         intent.write(&self.folder)?;
+        // What is there now must be safe before any of it is overwritten.
+        self.store.settle()?;
         let changes = match plan.run(&self.workspace, &self.store) {
             Ok(changes) => changes,
             Err(error) => {
@@ -392,7 +404,8 @@ impl Snapshots {
             match after.get(path).copied().flatten() {
                 _ if *change == Change::KeptIgnored => {}
                 Some(entry) if state.large.contains_key(path) => {
-                    state.large.insert(path.to_vec(), Some(Known { entry, stamp: None }));
+                    let known = Some(Known { entry, stamp: None });
+                    state.large.insert(path.to_vec(), Large { stamp: tree::Stamp::default(), known });
                 }
                 Some(entry) => state.seen.set(path, Known { entry, stamp: None }),
                 None => state.seen.remove(path),

@@ -66,20 +66,28 @@ fn temporary(folder: &Path) -> io::Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
+/// Content up to this is kept as it is: making a compressor forget the object before costs far more than writing it.
+const PLAIN: usize = 4096;
+
 /// Makes objects as they stand in a pack. Threads that read many files have one each.
+#[derive(Default)]
 pub(crate) struct Packer {
-    deflate: Compress,
+    /// Made for the first object that needs it: its tables are large.
+    deflate: Option<Compress>,
     scratch: Vec<u8>,
 }
 
 impl Packer {
-    pub(crate) fn new() -> Self {
+    fn deflate(&mut self) -> &mut Compress {
         // A state made anew for each object costs more than deflating a small file.
-        Self { deflate: Compress::new(Compression::new(1), true), scratch: Vec::with_capacity(CHUNK) }
+        self.deflate.get_or_insert_with(|| Compress::new(Compression::new(1), true))
     }
 
     /// The whole object, header and all.
     pub(crate) fn object(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
+        if content.len() <= PLAIN {
+            return Ok(plain(kind, content));
+        }
         let mut out = Vec::with_capacity(content.len() / 2 + 32);
         let mut push = |bytes: &[u8]| {
             out.extend_from_slice(bytes);
@@ -90,40 +98,76 @@ impl Packer {
         Ok(out)
     }
 
-    /// The object's own header: kind and size in groups of seven bits.
     fn start(&mut self, kind: Kind, size: u64, push: &mut Push<'_>) -> io::Result<()> {
-        let mut rest = size >> 4;
-        let mut header = vec![(kind as u8) << 4 | (size & 15) as u8];
-        while rest > 0 {
-            if let Some(last) = header.last_mut() {
-                *last |= 0x80;
-            }
-            header.push((rest & 0x7f) as u8);
-            rest >>= 7;
-        }
-        self.deflate.reset();
-        push(&header)
+        self.deflate().reset();
+        push(&header(kind, size))
     }
 
     fn squeeze(&mut self, mut input: &[u8], flush: FlushCompress, push: &mut Push<'_>) -> io::Result<()> {
-        loop {
-            // The scratch buffer keeps its capacity, so nothing is zero-filled twice.
-            self.scratch.clear();
-            let before = self.deflate.total_in();
-            let status =
-                self.deflate.compress_vec(input, &mut self.scratch, flush).map_err(io::Error::other)?;
-            let used = usize::try_from(self.deflate.total_in() - before).map_err(io::Error::other)?;
+        // The scratch buffer keeps its capacity, so nothing is zero-filled twice.
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.reserve(CHUNK);
+        let deflate = self.deflate();
+        let done = loop {
+            scratch.clear();
+            let before = deflate.total_in();
+            let status = deflate.compress_vec(input, &mut scratch, flush).map_err(io::Error::other)?;
+            let used = usize::try_from(deflate.total_in() - before).map_err(io::Error::other)?;
             input = &input[used..];
-            push(&self.scratch)?;
+            push(&scratch)?;
             let done = match flush {
                 FlushCompress::Finish => status == Status::StreamEnd,
-                _ => input.is_empty() && self.scratch.len() < self.scratch.capacity(),
+                _ => input.is_empty() && scratch.len() < scratch.capacity(),
             };
             if done {
-                return Ok(());
+                break Ok(());
             }
-        }
+        };
+        self.scratch = scratch;
+        done
     }
+}
+
+/// An object's own header: kind and size in groups of seven bits.
+fn header(kind: Kind, size: u64) -> Vec<u8> {
+    let mut rest = size >> 4;
+    let mut header = vec![(kind as u8) << 4 | (size & 15) as u8];
+    while rest > 0 {
+        if let Some(last) = header.last_mut() {
+            *last |= 0x80;
+        }
+        header.push((rest & 0x7f) as u8);
+        rest >>= 7;
+    }
+    header
+}
+
+/// A small object whole, in one block that is not compressed: two bytes of zlib's header, the block's own five, the
+/// content and its checksum.
+fn plain(kind: Kind, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap_or(u16::MAX);
+    let mut out = header(kind, content.len() as u64);
+    out.reserve_exact(content.len() + 11);
+    out.extend_from_slice(&[0x78, 0x01, 0x01]);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&(!length).to_le_bytes());
+    out.extend_from_slice(content);
+    out.extend_from_slice(&adler32(content).to_be_bytes());
+    out
+}
+
+/// The checksum of RFC 1950, for content that is short enough to be summed without dividing in between.
+fn adler32(content: &[u8]) -> u32 {
+    const BASE: u32 = 65_521;
+    let (mut low, mut high) = (1u32, 0u32);
+    for part in content.chunks(5552) {
+        for &byte in part {
+            low += u32::from(byte);
+            high += low;
+        }
+        (low, high) = (low % BASE, high % BASE);
+    }
+    high << 16 | low
 }
 
 type Push<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
@@ -141,7 +185,7 @@ impl PackWriter {
     pub(crate) fn new(folder: &Path) -> Self {
         let spool =
             Spool { memory: vec![0; HEADER], file: None, folder: folder.to_owned(), length: HEADER as u64 };
-        Self { spool, objects: Vec::new(), offsets: HashMap::new(), packer: Packer::new() }
+        Self { spool, objects: Vec::new(), offsets: HashMap::new(), packer: Packer::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -218,21 +262,20 @@ impl PackWriter {
         self.offsets.insert(id, at);
     }
 
-    /// Writes pack and index and gives them their final names. Nothing refers to them yet, so a crash
-    /// before the ref leaves only unused bytes.
+    /// Writes pack and index and gives them their final names. Their bytes are on disk then; that their names are is
+    /// left to who needs to know. Nothing refers to them yet, so a crash before the ref leaves only unused bytes.
     pub(crate) fn finish(mut self) -> io::Result<Pack> {
         let count = u32::try_from(self.objects.len()).map_err(io::Error::other)?;
         let mut header = *b"PACK\0\0\0\x02\0\0\0\0";
         header[8..].copy_from_slice(&count.to_be_bytes());
         let folder = self.spool.folder.clone();
-        let (path, trailer) = if self.spool.file.is_none() {
+        let (path, file, trailer) = if self.spool.file.is_none() {
             self.spool.memory[..HEADER].copy_from_slice(&header);
             let trailer: [u8; 20] = Sha1::digest(&self.spool.memory).into();
             self.spool.memory.extend_from_slice(&trailer);
             let (path, mut file) = temporary(&folder)?;
             file.write_all(&self.spool.memory)?;
-            file.sync_data()?;
-            (path, trailer)
+            (path, file, trailer)
         } else {
             self.spool.flush()?;
             let (path, mut file) = self.spool.file.take().ok_or_else(|| io::Error::other("no pack file"))?;
@@ -249,22 +292,34 @@ impl PackWriter {
             }
             let trailer: [u8; 20] = hash.finalize().into();
             file.write_all(&trailer)?;
-            file.sync_data()?;
-            (path, trailer)
+            (path, file, trailer)
         };
         self.objects.sort_unstable_by_key(|object| object.0);
         let index = encode_index(&self.objects, &trailer);
         let (index_path, mut index_file) = temporary(&folder)?;
         index_file.write_all(&index)?;
-        index_file.sync_data()?;
+        sync_all(&[file, index_file])?;
         let name = Oid(trailer);
         let target = folder.join(format!("pack-{name}.pack"));
         fs::rename(path, &target)?;
         fs::rename(index_path, folder.join(format!("pack-{name}.idx")))?;
-        File::open(&folder)?.sync_all()?;
         let objects = self.objects.iter().map(|(id, at, _)| (*id, *at)).collect();
         Pack::new(target, objects)
     }
+}
+
+/// Waits until all of these are on disk. Together: the disk's journal takes what comes at once in one go.
+pub(super) fn sync_all(files: &[File]) -> io::Result<()> {
+    const AT_ONCE: usize = 8;
+    let sync = |part: &[File]| part.iter().try_for_each(File::sync_all);
+    let Some((first, rest)) = files.split_first() else { return Ok(()) };
+    let died = || Err(io::Error::other("a thread that waited for the disk died"));
+    std::thread::scope(|scope| {
+        let share = rest.len().div_ceil(AT_ONCE - 1).max(1);
+        let running: Vec<_> = rest.chunks(share).map(|part| scope.spawn(move || sync(part))).collect();
+        let done = first.sync_all();
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).fold(done, io::Result::and)
+    })
 }
 
 fn encode_index(objects: &[(Oid, u64, u32)], pack: &[u8; 20]) -> Vec<u8> {
@@ -364,6 +419,11 @@ impl Pack {
     fn length(&self, offset: u64) -> u64 {
         let next = self.bounds.partition_point(|at| *at <= offset);
         self.bounds.get(next).map_or(0, |end| end - offset)
+    }
+
+    /// Bytes of all its objects.
+    pub(crate) fn size(&self) -> u64 {
+        self.bounds.last().copied().unwrap_or(0)
     }
 
     /// Ids and offsets, sorted by id.

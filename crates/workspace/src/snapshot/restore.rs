@@ -3,7 +3,7 @@
 use super::{
     SnapshotError,
     object::{Entry, Mode, Oid},
-    pack::Inflater,
+    pack::{Inflater, sync_all},
     store::Store,
     to_path,
     tree::{Difference, Differences},
@@ -22,11 +22,11 @@ use std::{
     sync::Arc,
 };
 
-/// Up to this many files each is written aside and synced by itself; more are written in place, with one
-/// barrier for all: the intent on disk makes up for a crash in between.
+/// Up to this many files each is written aside and put in its place whole; more are written over, with one barrier
+/// for all. The intent on disk makes up for a crash in between.
 const ONE_BY_ONE: usize = 100;
 /// Files for which a second thread is worth its start.
-const ALONE: usize = 8;
+const ALONE: usize = 32;
 
 /// What happened to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,12 +64,13 @@ impl Intent {
         }
     }
 
+    /// On disk once the folder is synced.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         writeln!(file, "{} {}", self.tree, if self.whole { "whole" } else { "automatic" })?;
         file.as_file().sync_data()?;
         file.persist(folder.join(INTENT)).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
+        Ok(())
     }
 
     pub(super) fn remove(folder: &Path) -> io::Result<()> {
@@ -122,15 +123,16 @@ impl Plan {
         }
     }
 
-    /// Makes the disk so. Each file appears whole or not at all, unless there are many: then a crash may leave
-    /// one half-written, and the intent says what it should be.
+    /// Makes the disk so. Each file appears whole or not at all, unless there are many: then a kill may leave one
+    /// half-written, and the intent says what it should be.
     pub(super) fn run(
         &mut self,
         workspace: &Workspace,
         store: &Store,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let mut changes = Vec::new();
-        let rules = self.put_rules(workspace, store)?;
+        let mut fresh = Vec::new();
+        let rules = self.put_rules(workspace, store, &mut fresh)?;
         // What goes away goes first, deepest first, so that a folder can become a file and a file a folder.
         for difference in self.gone.iter().rev() {
             let path = to_path(&difference.path);
@@ -161,55 +163,61 @@ impl Plan {
             .filter(|file| !kept.contains(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
-        write_all(workspace, store, &write, self.gone.len())?;
+        write_all(workspace, store, &write, self.gone.len(), &mut fresh)?;
         changes.extend(kept.iter().map(|path| (Change::KeptIgnored, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
         }
-        self.settle(workspace, &changes)?;
+        self.settle(workspace, &changes, fresh)?;
         changes.sort_by(|a, b| a.1.cmp(&b.1));
         Ok(changes)
     }
 
     /// Puts files that say what is ignored in their place before anything is deleted; which it did.
-    fn put_rules(&self, workspace: &Workspace, store: &Store) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
+    fn put_rules(
+        &self,
+        workspace: &Workspace,
+        store: &Store,
+        fresh: &mut Vec<File>,
+    ) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
         let mut done = BTreeSet::new();
         let decide = |file: &&Difference| decides(&to_path(&file.path));
         for file in self.gone.iter().chain(&self.come).filter(decide) {
             let path = to_path(&file.path);
             let put = match file.after {
-                None => remove_file(workspace, &path).map_err(Into::into),
+                None => remove_file(workspace, &path).map(|()| None).map_err(Into::into),
                 // Where something else stands in its way, it comes with the others.
                 Some(_) if file.before.is_none() && workspace.lstat(&path).is_ok() => continue,
                 Some(_) if parent(workspace, &path).is_err() => continue,
                 Some(entry) => write_entry(workspace, store, &mut Inflater::new(), &path, entry, false),
             };
-            put.map_err(|source| SnapshotError::Io {
+            fresh.extend(put.map_err(|source| SnapshotError::Io {
                 action: format!("restore {}", path.display()),
                 source,
-            })?;
+            })?);
             done.insert(file.path.clone());
         }
         Ok(done)
     }
 
     /// The intent must not vanish before the files are on disk.
-    fn settle(&self, workspace: &Workspace, changes: &[(Change, PathBuf)]) -> Result<(), SnapshotError> {
-        let root = || failed_sync(workspace.root.open_dir(Path::new("")).and_then(rustix::fs::syncfs));
+    fn settle(
+        &self,
+        workspace: &Workspace,
+        changes: &[(Change, PathBuf)],
+        mut fresh: Vec<File>,
+    ) -> Result<(), SnapshotError> {
+        let failed = |source| SnapshotError::Io { action: "sync .".to_owned(), source };
         if changes.len() > ONE_BY_ONE {
-            return root();
+            let root = workspace.root.open_dir(Path::new("")).and_then(rustix::fs::syncfs);
+            return root.map_err(|errno| failed(errno.into()));
         }
         let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
         let mut folders: BTreeSet<PathBuf> = changes.iter().map(|(_, path)| parent(path)).collect();
         folders.extend(self.come_folders.iter().chain(&self.gone_folders).map(|path| parent(path)));
-        for folder in folders {
-            match workspace.root.open_dir(&folder) {
-                Ok(folder) => failed_sync(rustix::fs::fsync(folder))?,
-                // Gone with what was in it: the folder above knows.
-                Err(_) => continue,
-            }
-        }
-        Ok(())
+        // Where a folder is gone with what was in it, the folder above knows.
+        fresh.extend(folders.iter().filter_map(|path| workspace.root.open_dir(path).ok()).map(File::from));
+        sync_all(&fresh).map_err(failed)
     }
 }
 
@@ -218,37 +226,39 @@ pub(super) fn decides(path: &Path) -> bool {
     path.ends_with(".gitignore") || path.ends_with(".ignore")
 }
 
-fn failed_sync(done: Result<(), Errno>) -> Result<(), SnapshotError> {
-    done.map_err(|errno| failed("sync", Path::new("."), errno))
-}
-
+/// Writes files; those that are not yet on disk are added to `fresh`.
 fn write_all(
     workspace: &Workspace,
     store: &Store,
     files: &[(PathBuf, Entry, bool)],
     others: usize,
+    fresh: &mut Vec<File>,
 ) -> Result<(), SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
-    let work = |part: &[(PathBuf, Entry, bool)]| -> Result<(), SnapshotError> {
+    let work = |part: &[(PathBuf, Entry, bool)]| -> Result<Vec<File>, SnapshotError> {
         let mut tools = Inflater::new();
+        let mut fresh = Vec::new();
         for (path, entry, _) in part {
-            write_entry(workspace, store, &mut tools, path, *entry, many).map_err(|source| {
-                SnapshotError::Io { action: format!("restore {}", path.display()), source }
-            })?;
+            fresh.extend(write_entry(workspace, store, &mut tools, path, *entry, many).map_err(
+                |source| SnapshotError::Io { action: format!("restore {}", path.display()), source },
+            )?);
         }
-        Ok(())
+        Ok(fresh)
     };
     if files.len() < ALONE {
-        return work(files);
+        fresh.extend(work(files)?);
+        return Ok(());
     }
     let share = files.len().div_ceil(walk::threads());
-    std::thread::scope(|scope| {
+    let parts = std::thread::scope(|scope| {
         let running: Vec<_> = files.chunks(share).map(|part| scope.spawn(move || work(part))).collect();
         let died = || Err(io::Error::other("a thread that wrote files died").into());
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .collect()
+    });
+    for part in parts {
+        fresh.extend(part?);
+    }
+    Ok(())
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {
@@ -284,6 +294,7 @@ fn make_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
     }
 }
 
+/// Puts one file in its place; gives it back when it is not on disk yet and is to be synced by itself.
 fn write_entry(
     workspace: &Workspace,
     store: &Store,
@@ -291,7 +302,7 @@ fn write_entry(
     path: &Path,
     entry: Entry,
     many: bool,
-) -> io::Result<()> {
+) -> io::Result<Option<File>> {
     let (folder, name) = parent(workspace, path)?;
     if entry.mode == Mode::Symlink {
         let mut target = Vec::new();
@@ -300,7 +311,8 @@ fn write_entry(
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        return Ok(rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?);
+        rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
+        return Ok(None);
     }
     let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
@@ -312,17 +324,17 @@ fn write_entry(
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&folder, &name, flags, Bits::empty())?);
         let (_, size) = copy(store, tools, &entry, &mut file)?;
-        return file.set_len(size);
+        file.set_len(size)?;
+        return Ok(None);
     }
     let mut bits = there.map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
     bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
     let mut temp = Temp::create(Arc::new(folder))?;
     copy(store, tools, &entry, &mut temp.file)?;
     rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
-    if !many {
-        rustix::fs::fdatasync(&temp.file)?;
-    }
-    Ok(temp.publish_over(&name)?)
+    let fresh = if many { None } else { Some(temp.file.try_clone()?) };
+    temp.publish_over(&name)?;
+    Ok(fresh)
 }
 
 fn copy(

@@ -7,7 +7,7 @@ use super::{
     pending::Caller,
     store::Store,
 };
-use std::{fmt::Write as _, io};
+use std::{collections::BTreeSet, fmt::Write as _, io};
 
 /// How a state came about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +40,19 @@ pub(super) struct Note {
     pub(super) process: u32,
     /// Another session's call ran at the same time: which of the two did it, nobody can tell.
     pub(super) shared: bool,
+    /// Files that changed too but are too large to be kept.
+    pub(super) left_out: BTreeSet<Vec<u8>>,
 }
 
 impl Note {
     pub(super) fn new(by: By, caller: &Caller) -> Self {
-        Self { by, caller: caller.clone(), process: std::process::id(), shared: false }
+        Self {
+            by,
+            caller: caller.clone(),
+            process: std::process::id(),
+            shared: false,
+            left_out: BTreeSet::new(),
+        }
     }
 
     /// As it stands in a commit.
@@ -67,6 +75,9 @@ impl Note {
         if self.shared {
             out.push_str("\nshared: yes");
         }
+        for path in &self.left_out {
+            let _ = write!(out, "\nleft out: {}", escaped(path));
+        }
         out
     }
 
@@ -83,7 +94,14 @@ impl Note {
             _ => By::Outside,
         };
         let caller = Caller { session: field("session"), tool: field("tool"), summary: field("summary") };
-        Self { by, caller, process: field("process").parse().unwrap_or(0), shared: field("shared") == "yes" }
+        let left_out = fields.lines().filter_map(|line| Some(unescaped(line.strip_prefix("left out: ")?)));
+        Self {
+            by,
+            caller,
+            process: field("process").parse().unwrap_or(0),
+            shared: field("shared") == "yes",
+            left_out: left_out.collect(),
+        }
     }
 
     /// In a few words, for a person.
@@ -115,6 +133,27 @@ impl Step {
     }
 }
 
+/// A path on one line of text, whatever its bytes.
+fn escaped(path: &[u8]) -> String {
+    let byte = |byte: &u8| match byte {
+        b'!'..=b'~' if *byte != b'%' => char::from(*byte).to_string(),
+        other => format!("%{other:02x}"),
+    };
+    path.iter().map(byte).collect()
+}
+
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        let code = more.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.filter(|_| *first == b'%').and_then(|code| u8::from_str_radix(code, 16).ok());
+        out.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &more[2..] } else { more };
+    }
+    out
+}
+
 /// Names of automatic snapshots start so.
 const AUTOMATIC: &str = "auto-";
 
@@ -132,7 +171,8 @@ mod tests {
     fn what_a_step_remembers_comes_back() {
         let caller = Caller { session: "stdio".into(), tool: "Bash".into(), summary: "by: hand".into() };
         for by in [By::Base, By::Outside, By::Call("c:1".into()), By::Undo("c:1".into())] {
-            let note = Note { shared: true, ..Note::new(by, &caller) };
+            let left_out = [b"a b/%41\n\xff".to_vec(), b"plain".to_vec()].into();
+            let note = Note { shared: true, left_out, ..Note::new(by, &caller) };
             assert_eq!(Note::read(&note.message()), note);
         }
         let odd = Caller { summary: "two\nby: undo\ncall: x".into(), ..caller };

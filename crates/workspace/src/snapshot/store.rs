@@ -2,7 +2,7 @@
 
 use super::{
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{Inflater, Pack, PackWriter},
+    pack::{Inflater, Pack, PackWriter, sync_all},
 };
 use rustix::fs::FlockOperation;
 use std::{
@@ -20,6 +20,8 @@ pub(super) const TEMPORARY: &str = "tmp_";
 
 /// Past this many packs they are merged into one.
 const MANY_PACKS: usize = 50;
+/// Larger packs are never copied, only removed when nothing in them is needed.
+const BULKY: u64 = 64 << 20;
 
 /// Automatic snapshots are named here, all in one file: git's own format for many refs.
 const PACKED_REFS: &str = "packed-refs";
@@ -30,6 +32,8 @@ const AUTOMATIC: &str = "refs/automatic/";
 pub(crate) struct Store {
     root: PathBuf,
     packs: Mutex<Packs>,
+    /// For the next object that is read: making it anew costs more than reading a tree.
+    spare: Mutex<Option<Inflater>>,
 }
 
 #[derive(Default)]
@@ -52,7 +56,7 @@ impl Store {
         }
         write_once(&root.join("HEAD"), "ref: refs/heads/none\n")?;
         write_once(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
-        let store = Self { root: root.to_owned(), packs: Mutex::default() };
+        let store = Self { root: root.to_owned(), packs: Mutex::default(), spare: Mutex::default() };
         let _alone = store.exclusive()?;
         for entry in fs::read_dir(root.join("objects/pack"))? {
             let entry = entry?;
@@ -104,7 +108,7 @@ impl Store {
         self.lock().all.iter().any(|pack| pack.offset(id).is_some())
     }
 
-    /// Writes what the writer collected. Durable when it returns.
+    /// Writes what the writer collected. Durable as soon as a [`Store::settle`] returns.
     pub(crate) fn keep(&self, writer: PackWriter) -> io::Result<()> {
         if writer.is_empty() {
             return Ok(());
@@ -129,8 +133,11 @@ impl Store {
 
     /// An object's content.
     pub(crate) fn read(&self, id: &Oid) -> io::Result<Vec<u8>> {
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = spare().take().unwrap_or_else(Inflater::new);
         let mut content = Vec::new();
-        self.copy(id, &mut Inflater::new(), &mut content)?;
+        self.copy(id, &mut tools, &mut content)?;
+        *spare() = Some(tools);
         Ok(content)
     }
 
@@ -142,18 +149,25 @@ impl Store {
         Commit::decode(&self.read(id)?).ok_or_else(|| io::Error::other(format!("commit {id} is damaged")))
     }
 
-    /// Names a commit. Atomic and durable.
+    /// Names a commit. Atomic and durable, with everything that was kept before.
     pub(crate) fn set_ref(&self, name: &str, id: &Oid) -> io::Result<()> {
-        self.replace(&self.names().join(ref_name(name)), &format!("{id}\n"))
+        self.replace(&self.names().join(ref_name(name)), &format!("{id}\n"))?;
+        self.settle()
     }
 
-    /// Puts a whole file in its place. Atomic and durable.
+    /// Waits until all that was kept and named is on disk under its name.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        let folders = [self.root.join("objects/pack"), self.names(), self.root.clone()];
+        sync_all(&folders.iter().map(File::open).collect::<io::Result<Vec<_>>>()?)
+    }
+
+    /// Puts a whole file in its place. Atomic: after a crash it is the old one or the new one.
     fn replace(&self, path: &Path, content: &str) -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.root)?;
         file.write_all(content.as_bytes())?;
         file.as_file().sync_data()?;
         file.persist(path).map_err(|error| error.error)?;
-        File::open(path.parent().unwrap_or(&self.root))?.sync_all()
+        Ok(())
     }
 
     /// Names the automatic snapshots, in order, and forgets all others.
@@ -212,7 +226,8 @@ impl Store {
 
     /// Merges small packs when there are many, keeping only what a ref still reaches.
     pub(crate) fn tidy(&self) -> io::Result<()> {
-        let mut old = self.lock().all.clone();
+        let (bulky, mut old): (Vec<_>, Vec<_>) =
+            self.lock().all.iter().cloned().partition(|pack| pack.size() > BULKY);
         if old.len() <= MANY_PACKS {
             return Ok(());
         }
@@ -229,6 +244,10 @@ impl Store {
             }
         }
         let merged = if writer.is_empty() { None } else { Some(Arc::new(writer.finish()?)) };
+        let used = |pack: &Arc<Pack>| pack.objects().iter().any(|(id, _)| reachable.contains(id));
+        old.extend(bulky.into_iter().filter(|pack| !used(pack)));
+        // What takes the place of the others must not vanish in a crash that they do not survive.
+        self.settle()?;
         let mut packs = self.lock();
         packs.all.retain(|pack| !old.iter().any(|gone| gone.path == pack.path));
         let kept = merged.as_ref().map(|pack| pack.path.clone());

@@ -42,7 +42,7 @@ pub(super) struct Found {
     pub(super) folders: Vec<(Vec<u8>, Option<Stamp>)>,
     pub(super) files: Vec<(Vec<u8>, Known)>,
     /// Files that are too large to be kept without being asked for.
-    pub(super) large: Vec<Vec<u8>>,
+    pub(super) large: Vec<(Vec<u8>, Stamp)>,
 }
 
 /// What decides about names without being among them.
@@ -133,7 +133,7 @@ impl Sweep<'_> {
             match look {
                 Look::Same => {}
                 Look::Gone => found.gone.push(bytes.to_vec()),
-                Look::Large => found.large.push(bytes.to_vec()),
+                Look::Large(stamp) => found.large.push((bytes.to_vec(), stamp)),
                 Look::New(known) => found.files.push((bytes.to_vec(), known)),
             }
         }

@@ -37,6 +37,8 @@ pub struct Undone {
     pub before: String,
     /// Each file that was touched or deliberately not touched, by path.
     pub changes: Vec<(Change, PathBuf)>,
+    /// Files that the call changed and that are not put back: they are, or were, too large for automatic snapshots.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// What one call changed in all its steps together.
@@ -45,8 +47,15 @@ struct Delta {
     files: BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>,
     made: BTreeSet<Vec<u8>>,
     removed: BTreeSet<Vec<u8>>,
+    left_out: BTreeSet<Vec<u8>>,
     shared: bool,
     last: usize,
+}
+
+impl Delta {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.made.is_empty() && self.removed.is_empty() && self.left_out.is_empty()
+    }
 }
 
 impl Snapshots {
@@ -72,7 +81,8 @@ impl Snapshots {
         let changes = self.put_in_place(&mut state, from, Intent { tree, whole: false })?;
         self.put_step(&mut state, By::Undo(call), caller)?;
         let at = UNIX_EPOCH + Duration::from_secs(u64::try_from(step.seconds).unwrap_or(0));
-        Ok(Undone { caller: step.note.caller, at, before, changes })
+        let left_out = delta.left_out.iter().map(|path| to_path(path)).collect();
+        Ok(Undone { caller: step.note.caller, at, before, changes, left_out })
     }
 
     /// The call to take back and what it changed.
@@ -103,7 +113,7 @@ impl Snapshots {
                 continue;
             }
             let delta = self.delta(state, call)?;
-            if !delta.files.is_empty() || !delta.made.is_empty() || !delta.removed.is_empty() {
+            if !delta.is_empty() {
                 return Ok((call.clone(), delta));
             }
         }
@@ -132,10 +142,13 @@ impl Snapshots {
                     delta.removed.insert(folder);
                 }
             }
+            delta.left_out.extend(after.note.left_out.iter().cloned());
             delta.shared |= after.note.shared;
             delta.last = at + 1;
         }
-        delta.files.retain(|_, (before, after)| before != after);
+        // Of a file that was too large on one side only the other side is known: no reason to delete it.
+        let Delta { files, left_out, .. } = &mut delta;
+        files.retain(|path, (before, after)| before != after && !left_out.contains(path));
         Ok(delta)
     }
 

@@ -409,6 +409,7 @@ fn bound() {
     pair.live.go_live_now(LiveOptions::default());
     let other = pair.dir.path().join("other");
     fs::create_dir(&other).unwrap();
+    let rescans = pair.live.live_status().unwrap().rescans;
     run("mount", &["--bind", &pair.at(""), other.to_str().unwrap()]);
     fs::write(other.join("d/f"), "other\n").unwrap();
     assert_eq!(pair.files("other"), ["d/f"]);
@@ -418,6 +419,12 @@ fn bound() {
     pair.agrees("removed");
     pair.is(Mode::Events, "local");
     run("umount", &[other.to_str().unwrap()]);
+    pair.agrees("unmounted");
+    assert_eq!(
+        pair.live.live_status().unwrap().rescans,
+        rescans,
+        "what is mounted elsewhere changes nothing here"
+    );
 }
 
 #[test]

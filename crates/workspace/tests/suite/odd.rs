@@ -9,7 +9,7 @@ use std::{
 
 use crate::kit::myself;
 use crate::snapshots::{Place, who};
-use workspace::{Caller, Change, Retention, Snapshots, UndoOptions, Workspace};
+use workspace::{Caller, Change, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
 
 fn git(folder: &Path, args: &[&str]) -> bool {
     let done = Command::new("git")
@@ -163,6 +163,18 @@ fn beside_a_file_of_a_gigabyte() {
     snapshots.finish(&call).unwrap();
     let undone = snapshots.undo(&who(), UndoOptions::default()).unwrap();
     assert_eq!(undone.changes, [(Change::Changed, "tracked".into())], "large files are not part of it");
+    assert_eq!(undone.left_out, [Path::new("huge")], "and that is said");
+    // One that only one side knows is neither deleted nor written over, whichever way it went.
+    for size in [(1 << 30) + 2, 5, 1 << 30] {
+        let call = snapshots.begin(&who()).unwrap();
+        huge.set_len(size).unwrap();
+        snapshots.finish(&call).unwrap();
+        let undone = snapshots.undo(&who(), UndoOptions::default()).unwrap();
+        assert_eq!((undone.changes, undone.left_out), (vec![], vec!["huge".into()]), "{size}");
+        assert_eq!(huge.metadata().unwrap().len(), size);
+    }
+    let none = snapshots.undo(&who(), UndoOptions::default());
+    assert!(matches!(none, Err(SnapshotError::NothingToUndo { .. })), "{none:?}");
     // A name of one's own takes what an automatic one leaves out.
     huge.set_len(65 << 20).unwrap();
     snapshots.create("s", "").unwrap();

@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::kit::myself;
+use crate::oracle::Random;
 use crate::snapshots::Place;
 use workspace::{
     Caller, Change, Expected, LiveOptions, Retention, SnapshotError, Snapshots, UndoOptions, Undone,
@@ -305,17 +306,6 @@ fn a_killed_process_leaves_a_history() {
     let undone = history.undo("s").unwrap();
     assert_eq!(undone.changes, [(Change::Changed, "f".into()), (Change::Deleted, "other".into())]);
     assert_eq!(history.read("f"), "0");
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
 }
 
 /// One change of any kind; those that make no sense fail, which is fine.
