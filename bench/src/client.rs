@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// A server process and the session with it.
 pub(crate) struct Client {
     child: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
     id: u64,
@@ -34,11 +34,22 @@ impl Client {
     /// Starts the server and opens a session.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let (child, input, output) = piped(command)?;
-        let mut client =
-            Self { child, input, output: BufReader::with_capacity(1 << 16, output), line: Vec::new(), id: 0 };
+        let output = BufReader::with_capacity(1 << 16, output);
+        let mut client = Self { child, input: Some(input), output, line: Vec::new(), id: 0 };
         client.request("initialize", &initialize())?;
-        client.input.write_all(INITIALIZED)?;
+        client.send(INITIALIZED)?;
         Ok(client)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.input.as_mut().context("the session is over")?.write_all(bytes)?)
+    }
+
+    /// Ends the session as a client does that has no more to ask, and waits until the server has cleaned up.
+    pub(crate) fn leave(mut self) -> Result<()> {
+        drop(self.input.take());
+        self.child.wait()?;
+        Ok(())
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -67,7 +78,7 @@ impl Client {
         self.id += 1;
         let request =
             format!("{}\n", json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
-        self.input.write_all(request.as_bytes())?;
+        self.send(request.as_bytes())?;
         let id = format!("\"id\":{}", self.id);
         loop {
             self.line.clear();

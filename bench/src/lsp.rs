@@ -10,14 +10,17 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::client::{Client, piped};
-use crate::probe::Times;
+use crate::probe::{Times, resident, resident_own, resident_tree};
 use crate::report::{Report, ms, times, verdict};
-use crate::subjects::Subjects;
+use crate::serena::{self, Serena, Subject};
+use crate::subjects::{Subjects, cache};
 
 /// Warm questions of each kind.
 const ROUNDS: usize = 40;
 /// Edits of each language.
 const EDITS: usize = 9;
+/// What our own processes may take while all four servers are up.
+const OWN: f64 = 60.0;
 
 /// One language: its server, and a use of a function in the fixture.
 struct Language {
@@ -95,14 +98,16 @@ pub(crate) fn lsp(subjects: &Subjects, report: &mut Report) -> Result<()> {
             "",
         ],
     );
-    let mut feedback = Vec::new();
+    let peer = Serena::installed();
+    let (mut feedback, mut beside) = (Vec::new(), Vec::new());
     for language in LANGUAGES {
         let folder = subjects.folder()?;
         copy(&fixture().join(language.home), folder.path())?;
-        let (cells, edits) = one(subjects, language, folder.path())
+        let one = one(subjects, language, folder.path())
             .with_context(|| format!("{} ({})", language.name, language.server[0]))?;
-        report.row(&cells);
-        feedback.push((language, edits));
+        report.row(&one.cells);
+        feedback.push((language, one.edits));
+        beside.push(row_beside(language, folder.path(), &peer, one.first, one.references));
     }
     report.section("Feedback after an edit, a server up", &["", "median", "asked", ""]);
     for (language, mut edits) in feedback {
@@ -110,10 +115,87 @@ pub(crate) fn lsp(subjects: &Subjects, report: &mut Report) -> Result<()> {
         let asked = format!("< {}", ms(language.asked));
         report.row(&[language.name.to_owned(), ms(median), asked, verdict(median < language.asked)]);
     }
+    report.section(
+        serena::NAME,
+        &["", "first answer, ours", "its", "warm references, ours", "its", "its own process, servers apart"],
+    );
+    beside.iter().for_each(|row| report.row(row));
+    idle(subjects, report)
+}
+
+/// The peer's figures beside ours, or why there are none.
+fn row_beside(
+    language: &Language,
+    root: &Path,
+    peer: &Result<Serena>,
+    first: Duration,
+    references: Duration,
+) -> Vec<String> {
+    let taken = peer.as_ref().map_err(|error| format!("{error:#}")).and_then(|peer| {
+        let subject = Subject {
+            language: if language.home == "web" { "typescript" } else { language.home },
+            root,
+            module: language.module,
+            user: language.user,
+            name: language.call.trim_end_matches("(1"),
+            path: search_path().map_err(|error| error.to_string())?,
+        };
+        peer.measure(&subject).map_err(|error| format!("{error:#}"))
+    });
+    let name = language.name.to_owned();
+    match taken {
+        Ok(taken) => vec![
+            name,
+            ms(first),
+            format!("{} ({})", ms(taken.first), times(taken.first, first)),
+            ms(references),
+            format!("{} ({})", ms(taken.references), times(taken.references, references)),
+            format!("{:.0} MB", taken.memory as f64 / 1e6),
+        ],
+        Err(why) => {
+            let why: String = why.replace(['\n', '|'], " ").chars().take(200).collect();
+            vec![name, ms(first), format!("could not be measured: {why}"), ms(references), String::new()]
+        }
+    }
+}
+
+/// What our own processes take while the servers of all four languages are up and nobody asks.
+fn idle(subjects: &Subjects, report: &mut Report) -> Result<()> {
+    let folder = subjects.folder()?;
+    copy(&fixture(), folder.path())?;
+    let mut client = product(subjects, folder.path())?;
+    for language in LANGUAGES {
+        let module = format!("{}/{}", language.home, language.module);
+        let name = language.call.trim_end_matches("(1");
+        let answer = client.text("find_references", &json!({ "file_path": module, "symbol": name }))?;
+        ensure!(answer.starts_with("Found "), "{answer}");
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let own = resident_own(client.pid())? as f64 / 1e6;
+    let all = resident_tree(client.pid())? as f64 / 1e6;
+    report.section("Idle with the servers of all four languages up", &["", "memory", "asked", ""]);
+    report.row(&[
+        "our own processes".to_owned(),
+        format!("{own:.1} MB"),
+        format!("< {OWN} MB"),
+        verdict(own < OWN),
+    ]);
+    let main = resident(client.pid())? as f64 / 1e6;
+    report.row(&["of these the main one".to_owned(), format!("{main:.1} MB"), String::new(), String::new()]);
+    let servers = format!("{:.0} MB", all - own);
+    report.row(&["the servers themselves".to_owned(), servers, String::new(), String::new()]);
     Ok(())
 }
 
-fn one(subjects: &Subjects, language: &Language, root: &Path) -> Result<(Vec<String>, Times)> {
+/// What one language showed.
+struct One {
+    cells: Vec<String>,
+    edits: Times,
+    first: Duration,
+    references: Duration,
+}
+
+fn one(subjects: &Subjects, language: &Language, root: &Path) -> Result<One> {
     let text = fs::read_to_string(root.join(language.user))?;
     let (line, row) = text
         .lines()
@@ -128,14 +210,17 @@ fn one(subjects: &Subjects, language: &Language, root: &Path) -> Result<(Vec<Str
         json!({ "line": line, "character": units })
     };
     let (mut first_bare, mut first_ours) = (Times::new(), Times::new());
-    for _ in 0..3 {
-        first_bare.time(|| Bare::start(language, root, &position).map(|_| ()))?;
-        first_ours.time(|| {
+    for _ in 0..5 {
+        drop(first_bare.time(|| Bare::start(language, root, &position))?);
+        quiet();
+        let ours = first_ours.time(|| {
             let mut client = product(subjects, root)?;
             let answer = client.text("find_definition", &place)?;
             ensure!(answer.contains(language.module), "{answer}");
-            Ok(())
+            Ok(client)
         })?;
+        ours.leave()?;
+        quiet();
     }
     let (mut bare, at) = Bare::start(language, root, &position)?;
     let mut client = product(subjects, root)?;
@@ -166,7 +251,12 @@ fn one(subjects: &Subjects, language: &Language, root: &Path) -> Result<(Vec<Str
     cells.extend(warm.iter().map(|time| ms(*time)));
     cells.push("≤ bare + 1 ms".to_owned());
     cells.push(verdict(near(warm[1], warm[0]) && near(warm[3], warm[2])));
-    Ok((cells, edits))
+    Ok(One { cells, edits, first: ours, references: warm[3] })
+}
+
+/// Lets what was just ended go away.
+fn quiet() {
+    std::thread::sleep(Duration::from_millis(300));
 }
 
 /// Breaks and mends the module, again and again.
@@ -186,7 +276,7 @@ fn edits(language: &Language, client: &mut Client) -> Result<Times> {
 fn product(subjects: &Subjects, root: &Path) -> Result<Client> {
     let mut command = Command::new(&subjects.product);
     command.arg("stdio").arg("--workspace").arg(root).env("PATH", search_path()?);
-    Client::start(&mut command)
+    Client::start(command.env("XDG_STATE_HOME", subjects.scratch.join("state")))
 }
 
 fn fixture() -> PathBuf {
@@ -208,9 +298,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 /// The PATH with what `cargo xtask setup` installed in front.
 fn search_path() -> Result<std::ffi::OsString> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let tools = cache.context("HOME is not set")?.join("codegen-sandbox/tools");
+    let tools = cache()?.join("tools");
     let mut folders: Vec<PathBuf> = fs::read_dir(&tools)
         .with_context(|| format!("{}: run `cargo xtask setup`", tools.display()))?
         .flatten()

@@ -16,6 +16,7 @@ mod report;
 mod sandboxes;
 mod scrub;
 mod search;
+mod serena;
 mod snapshots;
 mod subjects;
 mod tree;

@@ -29,16 +29,24 @@ pub(crate) fn resident_tree(pid: u32) -> Result<u64> {
     Ok(resident(pid)? + private_below(pid)?)
 }
 
-fn private_below(pid: u32) -> Result<u64> {
-    let mut total = 0;
+/// Resident memory of a process and of those it started itself, without what these started in turn.
+pub(crate) fn resident_own(pid: u32) -> Result<u64> {
+    Ok(resident(pid)? + children(pid)?.into_iter().map(|child| private(child).unwrap_or(0)).sum::<u64>())
+}
+
+fn children(pid: u32) -> Result<Vec<u32>> {
+    let mut all = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
-            // One that has just ended has no memory.
-            total += private(child).unwrap_or(0) + private_below(child).unwrap_or(0);
-        }
+        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
     }
-    Ok(total)
+    Ok(all)
+}
+
+fn private_below(pid: u32) -> Result<u64> {
+    // One that has just ended has no memory.
+    let below = |child: u32| private(child).unwrap_or(0) + private_below(child).unwrap_or(0);
+    Ok(children(pid)?.into_iter().map(below).sum())
 }
 
 /// Resident memory that is a process's alone.

@@ -79,7 +79,7 @@ fn peer() -> Result<PathBuf> {
 /// A folder of the cache with an npm package, installed when it is not there yet.
 pub(crate) fn installed(package: &str, version: &str) -> Result<PathBuf> {
     let name = package.rsplit('/').next().unwrap_or(package);
-    let folder = cache()?.join(format!("{name}-{version}"));
+    let folder = cache()?.join(format!("bench/{name}-{version}"));
     if !folder.join("node_modules").join(package).exists() {
         fs::create_dir_all(&folder)?;
         let mut install = Command::new("npm");
@@ -93,7 +93,7 @@ pub(crate) fn installed(package: &str, version: &str) -> Result<PathBuf> {
 /// A folder of the cache with a package of the system unpacked in it, which is not installed. Its programs are in
 /// `usr/bin`.
 pub(crate) fn unpacked(package: &str) -> Result<PathBuf> {
-    let folder = cache()?.join(package);
+    let folder = cache()?.join("bench").join(package);
     if !folder.join("usr/bin").exists() {
         fs::create_dir_all(&folder)?;
         // The network may be slow or absent, and this is worth no wait.
@@ -106,13 +106,15 @@ pub(crate) fn unpacked(package: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn cache() -> Result<PathBuf> {
+/// The product's folder in the user's cache.
+pub(crate) fn cache() -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    Ok(cache.context("HOME is not set")?.join("codegen-sandbox/bench"))
+    Ok(cache.context("HOME is not set")?.join("codegen-sandbox"))
 }
 
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a command to its end; its words when it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     if !output.status.success() {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,6 @@
 //! Properties on real sources: those of the toolchains that every machine with this project has.
 
-use code::{Change, Depth, EditError, Language, Target, edit, outline};
+use code::{Change, Depth, EditError, Language, Reader, Target, edit, outline};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -18,8 +18,15 @@ fn printed(program: &str, arguments: &[&str]) -> PathBuf {
     String::from_utf8(done.stdout).unwrap().trim().into()
 }
 
-/// Files of a language below a folder, spread over it, about [`SAMPLE`] bytes of them.
-fn sample(folder: &Path, language: Language) -> Vec<(PathBuf, Vec<u8>)> {
+/// Files of a language below a folder, spread over it, about [`SAMPLE`] bytes of them. TypeScript that is TSX as well
+/// stands for the latter.
+fn sample(folder: &Path, wanted: Language) -> Vec<(PathBuf, Vec<u8>)> {
+    let language = if wanted == Language::Tsx { Language::TypeScript } else { wanted };
+    let fits = |text: &[u8]| {
+        let parses =
+            || Reader::default().parse(wanted, text).is_some_and(|parsed| parsed.problems().is_empty());
+        wanted == language || parses()
+    };
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop()
         && files.len() < 4000
@@ -46,7 +53,7 @@ fn sample(folder: &Path, language: Language) -> Vec<(PathBuf, Vec<u8>)> {
     for turn in 0..files.len() {
         let path = &files[turn * stride % files.len()];
         let text = fs::read(path).unwrap();
-        if text.len() < 24 << 10 && std::str::from_utf8(&text).is_ok() {
+        if text.len() < 24 << 10 && std::str::from_utf8(&text).is_ok() && fits(&text) {
             bytes += text.len();
             chosen.push((path.clone(), text));
         }
@@ -70,6 +77,7 @@ fn corpora() -> Vec<(Language, PathBuf)> {
         (Language::Rust, cargo.join("registry/src")),
         (Language::Python, stdlib),
         (Language::TypeScript, modules("mcp-server-filesystem")),
+        (Language::Tsx, modules("mcp-server-filesystem")),
         (Language::JavaScript, modules("tsc")),
     ]
 }

@@ -53,6 +53,120 @@ proptest! {
     }
 }
 
+/// What the grammars' own scanners look for, and what they may not expect: ends of text in the middle of anything,
+/// letters of other scripts where a letter may stand, broken UTF-8, every kind of space and line end.
+const TOKENS: &[&[u8]] = &[
+    b"\"",
+    b"'",
+    b"`",
+    b"\"\"\"",
+    b"'''",
+    b"f\"",
+    b"rb'",
+    b"{",
+    b"}",
+    b"{{",
+    b"${",
+    b"!r}",
+    b":>10}",
+    b"r#\"",
+    b"\"#",
+    b"r##\"",
+    b"br#",
+    b"c\"",
+    b"b'",
+    b"'a",
+    b"/*",
+    b"*/",
+    b"/**/",
+    b"//",
+    b"///",
+    b"//!",
+    b"#",
+    b"<!--",
+    b"-->",
+    b"<",
+    b"</",
+    b"/>",
+    b"<a b=",
+    b"&nbsp;",
+    b"&",
+    b";",
+    b"/",
+    b"/[/]/g",
+    b"\\",
+    b"\\\n",
+    b"\\u{",
+    b"\\x",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\t",
+    b"    ",
+    b"\n    ",
+    b"\n\t",
+    b"\n  ",
+    b"\x0c",
+    b"\0",
+    b"\xef\xbb\xbf",
+    b"\xe2\x80\xa8",
+    b"\xc2\xa0",
+    b"\xff",
+    b"\xc3",
+    b"\xf0\x9f",
+    b"\xed\xa0\x80",
+    "\u{e9}".as_bytes(),
+    "\u{1f980}".as_bytes(),
+    "\u{301}".as_bytes(),
+    "\u{10ffff}".as_bytes(),
+    "\u{3000}".as_bytes(),
+    "\u{661}".as_bytes(),
+    b"fn f",
+    b"func f",
+    b"def f",
+    b"class A",
+    b"if",
+    b"else",
+    b"async ",
+    b"(",
+    b")",
+    b"[",
+    b"]",
+    b":",
+    b",",
+    b"=>",
+    b"=",
+    b"?.",
+    b"++",
+    b"!",
+    b"1.",
+    b"1.0",
+    b"0x",
+    b"..",
+    b"@",
+    b"#!",
+    b"package p",
+    b"static",
+    b"return ",
+    b"a",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn hostile_tokens_in_every_grammar(picks in proptest::collection::vec(0..TOKENS.len(), 0..60)) {
+        let source: Vec<u8> = picks.iter().flat_map(|pick| TOKENS[*pick]).copied().collect();
+        let mut reader = Reader::default();
+        for language in Language::ALL {
+            // one reader for all, as the index does it: what one scanner left must not trip the next
+            let parsed = reader.parse(language, &source);
+            prop_assert!(parsed.is_some());
+            Facts::of(&mut reader, language, &source);
+        }
+    }
+}
+
 #[test]
 fn deep_nesting_is_no_danger() {
     for (language, open) in

@@ -21,11 +21,12 @@ pub(crate) struct Temporary {
 
 impl Temporary {
     pub(crate) fn new() -> io::Result<Self> {
-        sweep(&std::env::temp_dir());
         let private = fs::Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir()?;
         let lock = open_folder(folder.path())?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)?;
+        // Nobody need wait while others' leavings go; without a thread they stay until the next time.
+        let _ = std::thread::Builder::new().name("sweep".to_owned()).spawn(|| sweep(&std::env::temp_dir()));
         // Open to every user inside, who is behind a folder that is open to this user alone outside.
         let inner = fs::canonicalize(folder.path())?.join("tmp");
         fs::create_dir(&inner)?;

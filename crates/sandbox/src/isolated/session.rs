@@ -44,8 +44,11 @@ impl Session {
     pub(crate) fn open(plan: Plan) -> io::Result<Self> {
         cgroup::sweep();
         let zygote = Zygote::open(&plan)?;
-        zygote.try_out()?;
         let grouped = zygote.groups.is_some();
+        // With groups it was tried out already.
+        if !grouped {
+            zygote.try_out()?;
+        }
         Ok(Self { plan, zygote: Arc::new(zygote), grouped })
     }
 }

@@ -1,7 +1,7 @@
 //! Changes to one symbol by its name, through the same gate as `Edit`.
 
 use crate::{
-    Call, Class, Facts, Group, Spec, Tool, ToolError,
+    Call, Class, Facts, Group, Spec, Tool, ToolError, Touches,
     files::rewrite,
     verify::{Touched, Wanted, feedback, look_before},
 };
@@ -87,6 +87,7 @@ macro_rules! change {
                 open_world: false,
                 long: false,
             };
+            const TOUCHES: Touches = Touches::Noted;
             type Args = $args;
             type Output = Facts<Done>;
 
@@ -270,13 +271,14 @@ fn change(call: &Call, tool: &str, asked: &Asked) -> Result<(Facts<Done>, Option
     let modules = modules(path.relative());
     let modules: Vec<&str> = modules.iter().map(String::as_str).collect();
     let target = Target { name: &asked.name, modules: &modules };
-    let mut done = None;
+    let (mut done, mut note) = (None, None);
     let mut same = false;
     let written =
         rewrite(call, &path, |old| match edit(language, old, &target, &asked.what.change(&asked.new)) {
             Ok(edited) => {
                 let Edited { bytes, symbol, lines } = edited;
                 done = Some((symbol, lines));
+                note = call.note(tool, &path, Some(old));
                 Ok(bytes)
             }
             Err(error) => {
@@ -284,6 +286,7 @@ fn change(call: &Call, tool: &str, asked: &Asked) -> Result<(Facts<Done>, Option
                 Err(explain(tool, &path, asked, error))
             }
         });
+    call.noted(note, written.as_ref().ok().map(|written| written.new.clone()));
     let shown = path.to_string();
     if same {
         let text = format!("{} in {shown} already is as asked; nothing written", asked.name);

@@ -32,6 +32,6 @@ pub(crate) use memory::Memory;
 pub(crate) use run_failing_tests::RunFailingTests;
 pub(crate) use run_script::RunScript;
 pub(crate) use run_tests::RunTests;
-pub(crate) use servers::server;
+pub(crate) use servers::Candidates;
 pub use survey::{LanguageSurvey, Need, Planned, survey};
 pub(crate) use tests_covering::{Coverage, TestsCovering};

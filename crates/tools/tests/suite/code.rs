@@ -85,6 +85,11 @@ async fn symbols_are_inserted_replaced_and_deleted_by_name() {
     assert_eq!(gone, "deleted A.f in m.py");
     let expected = "class A:\n    def g(self, a: int) -> int:\n        return 2\n\n\nW = 0\nX = 2\nY = 3\n";
     assert_eq!(get(&bench, "m.py"), expected);
+    // each is one step back
+    assert!(client.ok("undo", json!({})).await.starts_with("undid delete_symbol: m.py (1 file(s) changed):"));
+    assert!(client.ok("undo", json!({})).await.starts_with("undid insert_after_symbol: m.py (1 "));
+    let text = get(&bench, "m.py");
+    assert!(text.contains("    def f(self):\n") && text.ends_with("W = 0\nX = 2\n"), "{text}");
 }
 
 async fn search(client: &Client, args: Value) -> String {

@@ -429,3 +429,52 @@ async fn typescript_7_has_a_server_of_its_own() {
     let main = fs::read_to_string(bench.root().join("src/main.ts")).unwrap();
     assert!(main.contains("import { plus } from"), "{main}");
 }
+
+/// A bench for the Python fixture that finds one language server alone.
+fn only(program: &str) -> Bench {
+    let mut setup = Setup::default();
+    // Commands have a /tmp of their own.
+    let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("only-{program}"));
+    fs::create_dir_all(&tools).unwrap();
+    let _ = fs::remove_file(tools.join(program));
+    std::os::unix::fs::symlink(testkit::tools::python("python").with_file_name(program), tools.join(program))
+        .unwrap();
+    setup.settings.environment.retain(|(name, _)| name != "PATH" && name != "VIRTUAL_ENV");
+    setup.settings.environment.push(("PATH".to_owned(), format!("{}:/usr/bin:/bin", tools.display())));
+    let bench = setup.bench();
+    copy(&fixture("polyglot/python"), &bench.root());
+    bench
+}
+
+/// The other servers for Python: chosen when they are the ones there are.
+async fn python_by(program: &str, name: &str, finds_types: bool) {
+    let bench = only(program);
+    let client = bench.client();
+    let (line, col) = place(&bench, "main.py", "add(1");
+    let at = json!({"file_path": "main.py", "line": line, "col": col});
+    let text = client.ok("find_definition", at.clone()).await;
+    assert!(text.starts_with("Found 1 definition(s)") && text.contains("1. calc.py:"), "{program}: {text}");
+    // Another program's change is known to the next question.
+    bash(&client, "sed -i '1i # x' calc.py").await;
+    let (defined, _) = place(&bench, "calc.py", "def add");
+    let text = client.ok("find_references", at).await;
+    assert!(text.contains(&format!("calc.py:{defined}:")) && text.contains("main.py:"), "{program}: {text}");
+    let before = fs::read_to_string(bench.root().join("main.py")).unwrap();
+    bench.write("main.py", before.clone() + PYTHON.broken);
+    let text = client.ok("diagnostics", json!({"file_path": "main.py"})).await;
+    assert!(text.contains(name), "{program}: {text}");
+    assert!(!finds_types || (text.contains(": error: ") && text.contains("int")), "{program}: {text}");
+    bench.write("main.py", before);
+    let text = client.ok("diagnostics", json!({"file_path": "main.py"})).await;
+    assert!(!finds_types || text.starts_with("no problems in "), "{program}: {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_has_other_servers_too() {
+    tokio::join!(
+        python_by("basedpyright-langserver", "basedpyright", true),
+        python_by("ty", "ty", true),
+        // Its linters are plug-ins, which are not there.
+        python_by("pylsp", "pylsp", false),
+    );
+}

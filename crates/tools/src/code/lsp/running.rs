@@ -6,9 +6,9 @@ use super::{
     told::{Asked, Told},
     trouble::Trouble,
 };
-use crate::{Call, Place, ProgressUpdate, ToolError, verify::server};
+use crate::{Call, Place, ProgressUpdate, ToolError, verify::Candidates};
 use ::lsp::{Client, Hello, Kind};
-use ::verify::Detector;
+use ::verify::{Detector, ServerPlan};
 use config::Limits;
 use sandbox::{Control, EnvEntry, Sandbox, StartRequest, Stdio};
 use serde_json::Value;
@@ -79,23 +79,46 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the server of a project, where its language runs.
+/// Starts the server of a project, where its language runs: the first of those it could be that is there.
 pub(super) async fn start(
     call: &Call,
     tool: &'static str,
     key: Key,
     detector: &'static dyn Detector,
 ) -> Result<Arc<Running>, ToolError> {
-    let root = key.root.clone();
-    let plan = call.blocking(move |call| server(call, tool, detector, &root)).await?;
+    let (folder, root) = (key.root.clone(), PathBuf::from(&key.root));
+    // What changes from here on is told; what was before, the server reads itself.
+    let (candidates, told) = tokio::join!(
+        call.blocking(move |call| Candidates::of(call, tool, detector, &folder)),
+        call.blocking(move |call| Ok(Told::first(&call.workspace, detector, root))),
+    );
+    let (candidates, told) = (Arc::new(candidates?), Arc::new(tokio::sync::Mutex::new(told?)));
+    for plan in &candidates.plans {
+        let why = match begin(call, tool, key.clone(), plan, Arc::clone(&told)).await {
+            Ok(running) => return Ok(running),
+            Err(why) => why,
+        };
+        let (known, plan) = (Arc::clone(&candidates), plan.clone());
+        if call.blocking(move |_| Ok(known.has(&plan))).await? {
+            return Err(why);
+        }
+    }
+    call.blocking(move |_| Ok(candidates.missing(tool))).await.and_then(Err)
+}
+
+/// Starts one server and hears its hello.
+async fn begin(
+    call: &Call,
+    tool: &'static str,
+    key: Key,
+    plan: &ServerPlan,
+    told: Arc<tokio::sync::Mutex<Told>>,
+) -> Result<Arc<Running>, ToolError> {
     let place = call.sandbox_for(key.language).clone();
     let streaming = place.sandbox.streaming().ok_or_else(|| {
         let name = place.sandbox.name();
         ToolError::caller(format!("{tool}: the sandbox \"{name}\" cannot keep a language server"))
     })?;
-    // What changes from here on is told; what was before, the server reads itself.
-    let root = PathBuf::from(&key.root);
-    let told = call.blocking(move |call| Ok(Told::first(&call.workspace, detector, root))).await?;
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let marker = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let home = match key.root.as_str() {
@@ -118,7 +141,7 @@ pub(super) async fn start(
     if let Some(stderr) = process.stderr.take() {
         tokio::spawn(listen(stderr, Arc::clone(&words)));
     }
-    let hello = Hello { kind: Kind::named(plan.name), root: home, options: plan.options };
+    let hello = Hello { kind: Kind::named(plan.name), root: home, options: plan.options.clone() };
     let client = Client::connect(hello, process.stdout, stdin);
     let running = Arc::new(Running {
         key,
@@ -134,7 +157,7 @@ pub(super) async fn start(
         ended: AtomicBool::new(false),
         why: Mutex::default(),
         words,
-        told: Arc::new(tokio::sync::Mutex::new(told)),
+        told,
         said: Mutex::default(),
     });
     match tokio::time::timeout(HELLO, running.client.initialize()).await {
