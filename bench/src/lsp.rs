@@ -210,7 +210,7 @@ fn one(subjects: &Subjects, language: &Language, root: &Path) -> Result<One> {
         json!({ "line": line, "character": units })
     };
     let (mut first_bare, mut first_ours) = (Times::new(), Times::new());
-    for _ in 0..5 {
+    for _ in 0..3 {
         drop(first_bare.time(|| Bare::start(language, root, &position))?);
         quiet();
         let ours = first_ours.time(|| {
