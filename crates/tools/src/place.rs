@@ -105,7 +105,20 @@ impl PathMap {
         Cow::Owned(said)
     }
 
-    /// The same in place.
+    /// What whoever reads a text as it was printed there must know, when it names a path of the workspace.
+    #[must_use]
+    pub fn remark(&self, text: &str) -> Option<String> {
+        (self.outward_text(text) != text).then(|| self.remark_always()).flatten()
+    }
+
+    /// The same before anything was printed.
+    #[must_use]
+    pub fn remark_always(&self) -> Option<String> {
+        let Roots { host, inside } = self.0.as_ref()?;
+        Some(format!("in this sandbox the workspace ({}) is {}", host.display(), inside.display()))
+    }
+
+    /// [`Self::outward_text`] in place.
     pub fn say_outward(&self, text: &mut String) {
         if let Cow::Owned(said) = self.outward_text(text) {
             *text = said;
@@ -153,7 +166,13 @@ mod tests {
             assert_eq!(map.inward(Path::new(outside)), Path::new(outside));
             assert_eq!(map.outward(Path::new(outside)), Path::new(outside));
         }
+        let remark = "in this sandbox the workspace (/home/ann/app) is /workspace";
+        assert_eq!(map.remark("at /workspace/a.go:3").as_deref(), Some(remark));
+        for nothing_new in ["", "at a.go:3", "/workspaces/a"] {
+            assert_eq!(map.remark(nothing_new), None);
+        }
         let same = PathMap::between("/w", "/w");
+        assert_eq!(same.remark("/w/x"), None);
         assert!(same.same() && same == PathMap::default());
         assert_eq!(same.outward(Path::new("/w/x")), Path::new("/w/x"));
     }

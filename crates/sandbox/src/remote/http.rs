@@ -33,9 +33,11 @@ impl Address {
         match scheme {
             "http" => {}
             "https" => {
-                return Err("https is not supported yet; reach the far side through a tunnel (ssh -L, \
-                            WireGuard, a local TLS proxy) and name its http:// end"
-                    .to_owned());
+                return Err(
+                    "https is not spoken here; reach the far side through a tunnel (ssh -L, WireGuard, \
+                            socat or stunnel for TLS) and name its http:// end"
+                        .to_owned(),
+                );
             }
             other => return Err(format!("scheme \"{other}\" is not supported; write http://HOST:PORT")),
         }

@@ -99,6 +99,12 @@ fn a_configured_server_runs_bash_at_the_far_side() {
     client.initialize();
     let said = client.call("Bash", json!({ "command": "cat here.txt; exit 3" })).text();
     assert!(said.contains("far") && said.contains('3'), "{said}");
+    assert!(!said.contains("in this sandbox"), "{said}");
+    // Paths are shown as they were printed, with a word on where they are.
+    let said = client.call("Bash", json!({ "command": "pwd" })).text();
+    let [here, there] = [&workspace, &far.workspace].map(|of| of.root().display().to_string());
+    let remark = format!("in this sandbox the workspace ({here}) is {there}");
+    assert!(said.starts_with(&there) && said.contains(&remark), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

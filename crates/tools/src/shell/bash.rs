@@ -79,7 +79,11 @@ async fn background(call: &Call, about: About, env: Vec<EnvEntry>) -> Result<Str
     let _place = shells.admit()?;
     let process = start(call, &about.command, env, Stdio::Separate).await?;
     let shell = shells.add(|id| Background::start(call, id, about, process, None));
-    Ok(format!("shell_id: {}\nruns in the background; BashOutput reads it, KillShell ends it", shell.id))
+    let place = call.place().paths.remark_always().map_or_else(String::new, |remark| format!("\n{remark}"));
+    Ok(format!(
+        "shell_id: {}\nruns in the background; BashOutput reads it, KillShell ends it{place}",
+        shell.id
+    ))
 }
 
 async fn foreground(
@@ -96,7 +100,7 @@ async fn foreground(
         .partial_from(move || window.lock().unwrap_or_else(PoisonError::into_inner).preview(&preview));
     // Cancelling drops this future, and the process with it.
     let never = CancellationToken::new();
-    let ending = pump(process, Some(Duration::from_secs(timeout)), &never, &mut output).await;
+    let mut ending = pump(process, Some(Duration::from_secs(timeout)), &never, &mut output).await;
     let mut text = match output.0.finish().await {
         Captured::Whole(text) => text,
         Captured::Cut { head, tail, printed, rest } => {
@@ -122,6 +126,8 @@ async fn foreground(
     if let std::borrow::Cow::Owned(flat) = clean::overwritten(&text) {
         text = flat;
     }
+    // What a command prints is shown as it is, paths too: it may be content, not a name.
+    ending.notes.extend(call.place().paths.remark(&text));
     conclude(&mut text, &ending, timeout);
     Ok(text)
 }
