@@ -147,6 +147,8 @@ impl Local {
         let Live { stdin, stdout, stderr, terminal } =
             Live::open(stdio, self.lifeline).map_err(|e| transport("pipes", &e))?;
         let spec = Spec { command: &command, args: &args, env: &env, cwd, terminal, announce: true };
+        // Before the program can have done anything.
+        let finish = self.begin_remarks();
         let mut call = {
             let mut theirs: Vec<BorrowedFd<'_>> = Vec::new();
             theirs.extend(stdin.as_ref().map(|pipe| pipe.theirs.as_fd()));
@@ -163,7 +165,6 @@ impl Local {
             stdout.map_err(broken)?,
             stderr.transpose().map_err(broken)?,
         );
-        let finish = self.begin_remarks();
         call.started().await.map_err(|end| end.outcome(&command, cwd, self.memory))?;
 
         let (told, outcome) = watch::channel(None);

@@ -1,11 +1,10 @@
 //! Caps on memory and processes where no control group enforces them: a look every so often.
 
 use crate::{tree, wire::Exceeded};
-use rustix::event::Timespec;
-use std::fs;
+use std::{fs, time::Duration};
 
 /// The time between two looks.
-pub(crate) const PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 
 /// What everything below this process may use together.
 #[derive(Debug, Clone, Copy)]

@@ -197,8 +197,8 @@ pub(crate) enum Report {
     },
     /// The process could not be set up and has ended.
     Broken(String),
-    /// The process is set up; its own pidfd may come along.
-    Ready,
+    /// The process is set up, but for what is said here, which is nothing as a rule; its own pidfd may come along.
+    Ready(String),
 }
 
 /// A cap that the supervisor watches over.
@@ -220,11 +220,11 @@ impl Report {
             Self::Ended { status, exceeded: Some(Exceeded::Pids) } => (2, 2, *status),
             Self::Failed { stage, errno } => (3, *stage, *errno),
             Self::Broken(_) => (4, 0, 0),
-            Self::Ready => (5, 0, 0),
+            Self::Ready(_) => (5, 0, 0),
         };
         let mut out = vec![kind, detail];
         out.extend(value.to_ne_bytes());
-        if let Self::Broken(why) = self {
+        if let Self::Broken(why) | Self::Ready(why) = self {
             out.extend(why.bytes().take(REPORT - out.len()));
         }
         out
@@ -241,7 +241,7 @@ impl Report {
             (2, 2) => Self::Ended { status: value, exceeded: Some(Exceeded::Pids) },
             (3, stage) => Self::Failed { stage: *stage, errno: value },
             (4, _) => Self::Broken(String::from_utf8_lossy(text).into_owned()),
-            (5, _) => Self::Ready,
+            (5, _) => Self::Ready(String::from_utf8_lossy(text).into_owned()),
             _ => return None,
         })
     }
@@ -260,7 +260,8 @@ mod tests {
             Report::Ended { status: 9, exceeded: Some(Exceeded::Pids) },
             Report::Failed { stage: 3, errno: 2 },
             Report::Broken("mount /proc: not permitted".into()),
-            Report::Ready,
+            Report::Ready(String::new()),
+            Report::Ready("freeze .git/hooks: invalid argument".into()),
         ] {
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }

@@ -112,6 +112,7 @@ impl Pool {
                         group,
                         kills,
                         process: None,
+                        unfrozen: String::new(),
                         pool: self.clone(),
                     });
                 }
@@ -141,6 +142,8 @@ pub(crate) struct Call {
     kills: u64,
     /// The supervisor itself, when it is the first process of a namespace: readable once all in it are dead.
     process: Option<OwnedFd>,
+    /// What its set-up left undone.
+    unfrozen: String,
     pool: Arc<Pool>,
 }
 
@@ -149,6 +152,7 @@ pub(crate) struct End {
     pub(crate) report: Option<Report>,
     /// The memory cap, when the kernel or the supervisor killed for it.
     pub(crate) out_of_memory: bool,
+    unfrozen: String,
 }
 
 impl Call {
@@ -160,7 +164,7 @@ impl Call {
             match ready.try_io(|fd| wire::receive(fd, &mut packet).map_err(io::Error::from)) {
                 Ok(Ok((n, mut fds))) => match Report::decode(&packet[..n]) {
                     // A new supervisor introduces itself.
-                    Some(Report::Ready) => self.process = fds.pop(),
+                    Some(Report::Ready(unfrozen)) => (self.process, self.unfrozen) = (fds.pop(), unfrozen),
                     report => return report,
                 },
                 Ok(Err(_)) => return None,
@@ -190,15 +194,19 @@ impl Call {
     async fn end(&mut self, report: Option<Report>) -> End {
         let killed = self.group.as_ref().is_some_and(|group| group.memory_kills() > self.kills);
         let watched = matches!(report, Some(Report::Ended { exceeded: Some(Exceeded::Memory), .. }));
+        let unfrozen = std::mem::take(&mut self.unfrozen);
         if let Some(socket) = self.socket.take() {
             if matches!(report, Some(Report::Ended { .. } | Report::Failed { .. })) {
-                self.pool.give_back(Worker { socket: socket.into_inner(), group: self.group.take() });
+                // One that could not freeze everything is used once: the next may find nothing in its way.
+                if unfrozen.is_empty() {
+                    self.pool.give_back(Worker { socket: socket.into_inner(), group: self.group.take() });
+                }
             } else {
                 closed(self.process.take()).await;
                 wait_for_orphans().await;
             }
         }
-        End { report, out_of_memory: killed || watched }
+        End { report, out_of_memory: killed || watched, unfrozen }
     }
 
     /// Ends the program and every descendant, and waits for that.
@@ -211,7 +219,7 @@ impl Call {
             Ok(end) => end,
             Err(_) => {
                 self.socket = None;
-                End { report: None, out_of_memory: false }
+                End { report: None, out_of_memory: false, unfrozen: String::new() }
             }
         }
     }
@@ -232,18 +240,25 @@ async fn closed(fd: Option<OwnedFd>) {
 impl End {
     /// What is to be remarked about it.
     pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.unfrozen.is_empty() {
+            notes.push(format!(
+                "a repository in the workspace could not be frozen ({}): look at its hooks and configuration \
+                 before you use git there",
+                self.unfrozen
+            ));
+        }
         match &self.report {
             Some(Report::Ended { exceeded: Some(Exceeded::Pids), .. }) => {
-                vec![
-                    "killed by the sandbox: more processes than `pids` allows; raise it to allow more"
-                        .to_owned(),
-                ]
+                let what = "killed by the sandbox: more processes than `pids` allows; raise it to allow more";
+                notes.push(what.to_owned());
             }
             Some(Report::Ended { status: 0, .. }) if self.out_of_memory => {
-                vec!["a child of the command was killed: it used more memory than allowed".to_owned()]
+                notes.push("a child of the command was killed: it used more memory than allowed".to_owned());
             }
-            _ => Vec::new(),
+            _ => {}
         }
+        notes
     }
 
     /// What it means for the caller who asked for `command` in `cwd`.
@@ -263,7 +278,7 @@ impl End {
             },
             Some(Report::Failed { stage, errno }) => failure(*stage, *errno, command, cwd),
             Some(Report::Broken(why)) => Outcome::Transport { why: format!("the sandbox could not be set up: {why}") },
-            Some(Report::Started | Report::Ready) | None => Outcome::Transport {
+            Some(Report::Started | Report::Ready(_)) | None => Outcome::Transport {
                 why: "the process that supervised the command was killed; the command and its children are gone"
                     .to_owned(),
             },

@@ -9,12 +9,14 @@
 mod confine;
 mod denial;
 mod filter;
+mod folder;
 mod git;
 mod guarantee;
 mod mounts;
 mod places;
 pub(crate) mod plan;
 mod profile;
+mod restore;
 mod rules;
 mod secrets;
 mod session;
@@ -33,6 +35,7 @@ use crate::{
 use futures_util::future::BoxFuture;
 use places::{Placeholder, Temporary};
 use profile::Profile;
+use restore::Baseline;
 use serde_json::{Map, Value};
 use session::Session;
 use std::{
@@ -180,6 +183,7 @@ impl Builder {
             cwd: self.profile.workspaces.first().cloned(),
             timeout: self.timeout,
             profile: self.profile,
+            baseline: Arc::default(),
         };
         let state = State { force: Some(shared.put_in_force(session)), checked: Instant::now() };
         Ok(Isolated {
@@ -258,6 +262,7 @@ fn default_memory() -> Option<u64> {
 /// What stays the same when a sandbox is set up anew.
 struct Shared {
     profile: Profile,
+    baseline: Arc<Baseline>,
     environment: Environment,
     cwd: Option<PathBuf>,
     timeout: Duration,
@@ -275,6 +280,7 @@ impl Shared {
         Arc::new(session::Force::new(
             session,
             self.profile.checkouts(),
+            self.baseline.clone(),
             self.environment.clone(),
             self.cwd.clone(),
             self.timeout,

@@ -35,8 +35,14 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
 
 /// A detached copy of what is mounted at `path`.
 fn copy(path: &Path) -> io::Result<OwnedFd> {
-    let flags =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    copy_with(path, OpenTreeFlags::empty())
+}
+
+fn copy_with(path: &Path, flags: OpenTreeFlags) -> io::Result<OwnedFd> {
+    let flags = flags
+        | OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
     rustix::mount::open_tree(CWD, path, flags).doing(&format!("copy of {}", path.display()))
 }
 
@@ -68,8 +74,9 @@ fn pin(path: &Path) -> io::Result<OwnedFd> {
     Ok(mount)
 }
 
+/// Makes a path read-only and keeps it in its place; of a link, the link itself.
 fn freeze(path: &Path) -> io::Result<()> {
-    let mount = copy(path)?;
+    let mount = copy_with(path, OpenTreeFlags::AT_SYMLINK_NOFOLLOW)?;
     sys::make_read_only(&mount).doing(&format!("freeze {}", path.display()))?;
     place(&mount, path)
 }
@@ -170,9 +177,16 @@ pub(super) fn own_largest_pid() -> bool {
     numbers.next().zip(numbers.next()).is_some_and(|version| version >= (6, 14))
 }
 
-/// What is done for every worker, in its own PID and mount namespace. Returns whether the kernel enforces the
-/// cap on processes.
-pub(crate) fn finish(plan: &Plan) -> io::Result<bool> {
+/// What came of [`finish`].
+pub(crate) struct Finished {
+    /// The kernel enforces the cap on processes.
+    pub(crate) counted: bool,
+    /// The first thing of git's that could not be frozen, and why; empty as a rule.
+    pub(crate) unfrozen: String,
+}
+
+/// What is done for every worker, in its own PID and mount namespace.
+pub(crate) fn finish(plan: &Plan) -> io::Result<Finished> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, c"").doing("mount /proc")?;
     // 301 is the least the kernel takes.
@@ -185,9 +199,10 @@ pub(crate) fn finish(plan: &Plan) -> io::Result<bool> {
             freeze(&path)?;
         }
     }
-    for path in &plan.pinned {
-        pin(path)?;
-    }
-    plan.frozen.iter().try_for_each(|path| freeze(path))?;
-    Ok(counted)
+    // What is in the workspace must not decide whether commands run, or under which isolation.
+    let pinned = plan.pinned.iter().map(|path| pin(path).map(drop));
+    let tried = pinned.chain(plan.frozen.iter().map(|path| freeze(path)));
+    let failed: Vec<io::Error> = tried.filter_map(Result::err).collect();
+    let unfrozen = failed.first().map_or_else(String::new, ToString::to_string);
+    Ok(Finished { counted, unfrozen })
 }

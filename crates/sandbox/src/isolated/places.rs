@@ -1,6 +1,9 @@
 //! Files that a sandbox puts on the host while it exists.
 
-use super::git::{Checkout, PLACEHOLDER, Repository};
+use super::{
+    folder::Folder,
+    git::{Checkout, PLACEHOLDER, Repository},
+};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::{
     fs, io,
@@ -94,7 +97,8 @@ impl Placeholder {
     }
 
     fn hold(path: PathBuf) -> io::Result<Self> {
-        let lock = fs::File::open(&path)?;
+        let (folder, name) = Folder::above(&path)?;
+        let (lock, _) = folder.file(name)?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)?;
         Ok(Self { path, lock })
     }
@@ -103,8 +107,11 @@ impl Placeholder {
 impl Drop for Placeholder {
     fn drop(&mut self) {
         let last = rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if last && fs::read(&self.path).is_ok_and(|content| content == PLACEHOLDER) {
-            let _ = fs::remove_file(&self.path);
+        if last
+            && let Ok((folder, name)) = Folder::above(&self.path)
+            && folder.read(name, 16).is_ok_and(|content| content == PLACEHOLDER)
+        {
+            let _ = folder.remove(name);
         }
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Plan {
     pub(crate) kept_run: Vec<PathBuf>,
     /// Without mounts: everything that is not hidden and has no hidden place below it.
     pub(crate) readable: Vec<PathBuf>,
+    /// What of git cannot be guarded, for people; not sent on.
+    pub(crate) unguarded: Vec<String>,
 }
 
 impl Plan {
@@ -154,6 +156,7 @@ impl Plan {
             pinned: list()?,
             kept_run: list()?,
             readable: list()?,
+            unguarded: Vec::new(),
         })
     }
 }
@@ -177,6 +180,7 @@ mod tests {
             pinned: vec![],
             kept_run: vec!["/run/x".into()],
             readable: vec!["/usr".into()],
+            unguarded: vec![],
         };
         assert_eq!(Plan::decode(&plan.encode()), Some(plan.clone()));
         assert_eq!(Plan::decode(&plan.encode()[..20]), None);

@@ -10,6 +10,7 @@ use std::{
     collections::BTreeSet,
     ffi::OsStr,
     fs, io,
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -312,7 +313,10 @@ impl Profile {
             pinned: git.iter().flat_map(|repository| repository.pinned.clone()).collect(),
             kept_run: kept_run(),
             readable: Vec::new(),
+            unguarded: Vec::new(),
         };
+        let loose = git.iter().flat_map(|repository| &repository.loose);
+        plan.unguarded = loose.filter_map(|loose| unguarded(loose, &plan.writable)).collect();
         match tier {
             Tier::Namespaces => {
                 plan.kept_run.extend(self.kept_home());
@@ -330,6 +334,23 @@ impl Profile {
         plan.hidden_files = hidden_files;
         Ok(plan)
     }
+}
+
+/// What to say of a link of git's that leads to where commands can write.
+fn unguarded(loose: &git::Loose, writable: &[PathBuf]) -> Option<String> {
+    let shared = ["/tmp", "/var/tmp"].map(PathBuf::from);
+    let leads = match &loose.target {
+        Some(target) if writable.iter().chain(&shared).any(|place| target.starts_with(place)) => {
+            format!("to {}, where commands can write", target.display())
+        }
+        Some(_) => return None,
+        None => "nowhere, or over further links".to_owned(),
+    };
+    Some(format!(
+        "git is not guarded here: {} is a link that leads {leads}, and git on the host runs what stands there; \
+         look at it, and put a real folder or file in its place",
+        loose.link.display()
+    ))
 }
 
 /// Hides a place, but for what is allowed inside it.
@@ -388,9 +409,17 @@ fn host_sockets(plan: &Plan) -> Vec<PathBuf> {
             && !plan.kept_run.iter().any(|place| path.starts_with(place)))
             || plan.writable.iter().chain(&plan.hidden_dirs).any(|place| path.starts_with(place))
     };
-    let paths = text.lines().filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])));
-    let mut sockets: Vec<PathBuf> =
-        paths.filter(|path| !covered(path) && fs::symlink_metadata(path).is_ok()).collect();
+    // The path is the rest behind seven columns: a name with a space in it must not pass for another path.
+    let path = |line: &str| -> Option<PathBuf> {
+        let mut rest = line;
+        for _ in 0..7 {
+            rest = rest.trim_start().split_once(' ')?.1;
+        }
+        rest.starts_with('/').then(|| rest.into())
+    };
+    let paths = text.lines().filter_map(path);
+    let is_socket = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    let mut sockets: Vec<PathBuf> = paths.filter(|path| !covered(path) && is_socket(path)).collect();
     sockets.sort();
     sockets.dedup();
     sockets

@@ -2,8 +2,9 @@
 
 use super::{
     denial,
-    git::{Checkout, Repository, Snapshot},
+    git::{Checkout, Repository},
     plan::{Network, Plan, Tier},
+    restore::Baseline,
 };
 use crate::{
     Outcome,
@@ -30,6 +31,9 @@ use std::{
 
 /// How long the whole set-up may take before the tier counts as unusable.
 const SET_UP: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// More repositories than this are not named in one result.
+const MOST_UNGUARDED: usize = 3;
 
 /// A set-up that was tried out.
 pub(crate) struct Session {
@@ -64,6 +68,7 @@ impl Force {
     pub(crate) fn new(
         session: Session,
         checkouts: Vec<Checkout>,
+        baseline: Arc<Baseline>,
         environment: Environment,
         cwd: Option<PathBuf>,
         timeout: Duration,
@@ -76,7 +81,7 @@ impl Force {
         };
         let summary = format!("isolation: {}, network {}{by}", plan.tier, plan.network.name());
         let memory = plan.caps.memory;
-        let rules = Arc::new(Rules { plan, checkouts, summary });
+        let rules = Arc::new(Rules { plan, checkouts, baseline, summary });
         let local = Local {
             pool: Pool::new(zygote.clone()),
             environment,
@@ -114,6 +119,7 @@ impl Force {
 struct Rules {
     plan: Plan,
     checkouts: Vec<Checkout>,
+    baseline: Arc<Baseline>,
     summary: String,
 }
 
@@ -123,22 +129,14 @@ impl Observer for Rules {
         if self.plan.tier == Tier::Namespaces {
             return Box::new(Vec::new);
         }
-        let repositories = self.checkouts.iter().filter_map(Repository::of);
-        let snapshots: Vec<Snapshot> = repositories.map(|repository| repository.snapshot()).collect();
-        Box::new(move || {
-            let changed: Vec<PathBuf> = snapshots.iter().flat_map(Snapshot::restore).collect();
-            let remark = |path: &PathBuf| {
-                format!(
-                    "the sandbox undid a change to {}, because git on the host would run what is written there",
-                    path.display()
-                )
-            };
-            changed.iter().map(remark).collect()
-        })
+        let repositories = || self.checkouts.iter().filter_map(Repository::of);
+        let turn = self.baseline.begin(|| repositories().map(|repository| repository.snapshot()).collect());
+        Box::new(move || turn.finish())
     }
 
     fn remarks(&self, outcome: &Outcome, text: &[u8]) -> Vec<String> {
         let mut remarks = vec![self.summary.clone()];
+        remarks.extend(self.plan.unguarded.iter().take(MOST_UNGUARDED).cloned());
         if !outcome.success() {
             let mut workspaces: Vec<PathBuf> =
                 self.checkouts.iter().map(|checkout| checkout.workspace.clone()).collect();
@@ -163,7 +161,7 @@ impl Zygote {
     fn open(plan: &Plan) -> io::Result<Self> {
         let socket = spawner::new_zygote(plan)?;
         match next_report(&socket)? {
-            Report::Ready => {}
+            Report::Ready(_) => {}
             Report::Broken(why) => return Err(io::Error::other(why)),
             other => return Err(io::Error::other(format!("unexpected {other:?}"))),
         }
@@ -214,7 +212,7 @@ impl Zygote {
         let (packet, _) = run.encode().map_err(io::Error::other)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         match next_report(&worker.socket)? {
-            Report::Ready => {}
+            Report::Ready(_) => {}
             Report::Broken(why) => return Err(io::Error::other(why)),
             other => return Err(io::Error::other(format!("unexpected {other:?}"))),
         }

@@ -3,7 +3,7 @@
 
 use super::{
     confine, filter,
-    mounts::{self, Doing as _},
+    mounts::{self, Doing as _, Finished},
     plan::{Network, Plan, Tier},
     rules,
 };
@@ -127,7 +127,7 @@ fn live(socket: OwnedFd, plan: &Plan, parent: Pid, set_up: impl FnOnce() -> io::
         Ok(zygote) => {
             drop(socket);
             let _ = rustix::thread::set_name(c"sandbox-zygote");
-            let _ = wire::send(&zygote.socket, &Report::Ready.encode(), &[]);
+            let _ = wire::send(&zygote.socket, &Report::Ready(String::new()).encode(), &[]);
             zygote.run()
         }
         Err(error) => broken(&socket, &error),
@@ -236,7 +236,7 @@ impl Zygote<'_> {
         sys::close_inherited(&self.life.1);
         die_with_the_zygote()?;
         Self::join(group)?;
-        let counted = mounts::finish(self.plan)?;
+        let Finished { counted, unfrozen } = mounts::finish(self.plan)?;
         if self.plan.network == Network::None {
             sys::loopback_up().doing("loopback")?;
         }
@@ -252,7 +252,7 @@ impl Zygote<'_> {
 
         let socket = self.keep_only(socket, None)?;
         let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
-        wire::send(&socket, &Report::Ready.encode(), &[own.as_fd()])?;
+        wire::send(&socket, &Report::Ready(unfrozen).encode(), &[own.as_fd()])?;
         let mut supervisor = Supervisor::new(socket, Signals::take()?, Reach::Everybody);
         supervisor.watchdog = self.watchdog(group, counted);
         Ok(supervisor)
@@ -306,7 +306,7 @@ impl Zygote<'_> {
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let ruleset = self.ruleset.as_ref().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3)).transpose()?;
         let socket = self.keep_only(socket, ruleset.as_ref())?;
-        wire::send(&socket, &Report::Ready.encode(), &[])?;
+        wire::send(&socket, &Report::Ready(String::new()).encode(), &[])?;
         let mut supervisor = Supervisor::new(socket, Signals::take()?, reach);
         supervisor.ruleset = ruleset;
         supervisor.watchdog = self.watchdog(group, false);

@@ -6,6 +6,7 @@ use sandbox::{
     isolated::{Isolated, Tier},
 };
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const TIERS: [Tier; 2] = [Tier::Namespaces, Tier::Landlock];
 
@@ -171,4 +172,156 @@ async fn what_is_put_back_is_not_written_through_a_link() {
     symlink(&other, &hooks).unwrap();
     assert!(sh(&sandbox, "true").await.outcome.success());
     assert!(hooks.is_symlink());
+}
+
+/// What the server does at its start and at each call, to a workspace in which a command left traps.
+#[tokio::test]
+async fn traps_in_a_repository_lead_the_server_nowhere() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let (workspace, other) = (folder.path().join("work"), folder.path().join("other"));
+        fs::create_dir(&other).unwrap();
+        run("git", &["init", "-q", workspace.to_str().unwrap()]);
+        let other_name = other.display();
+        let traps = format!(
+            "set -e
+             mkdir link hooks linked-git fifo fifo-inside loop space
+             (cd link && git init -q . && ln -s {other_name}/pwned .git/commondir)
+             (cd hooks && git init -q . && rm -rf .git/hooks && ln -s {other_name}/hooks .git/hooks)
+             (cd linked-git && ln -s {other_name} .git)
+             mkfifo fifo/.git
+             (cd fifo-inside && git init -q . && mkfifo .git/commondir && rm .git/config && mkfifo .git/config)
+             (cd loop && git init -q . && rm -rf .git/hooks && ln -s hooks .git/hooks)"
+        );
+        // Planted while a server runs, which notices the new repositories; then found by the next server.
+        let first = build(tier, &workspace);
+        let planted = sh(&first, &traps).await;
+        assert!(planted.outcome.success(), "{tier}: {planted:?}");
+        drop(first);
+        for _ in 0..2 {
+            let sandbox = Isolated::builder("isolated").workspace(&workspace).build().unwrap();
+            assert_eq!(sandbox.tier(), Tier::Namespaces, "what is in the workspace does not choose the tier");
+            drop(sandbox);
+            let sandbox = build(tier, &workspace);
+            let response = sh(&sandbox, "echo works > file; cat file").await;
+            assert_eq!(response.stdout, b"works\n", "{tier}: {response:?}");
+            assert!(
+                response
+                    .notes
+                    .iter()
+                    .any(|note| note.contains("not guarded") && note.contains("loop/.git/hooks")),
+                "{tier}: the repository is named: {response:?}"
+            );
+            drop(sandbox);
+            assert_eq!(names(&other), [""; 0], "{tier}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn linked_hooks_are_frozen_with_what_they_point_to() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let workspace = folder.path().join("work");
+        run("git", &["init", "-q", workspace.to_str().unwrap()]);
+        let hooks = workspace.join("tools/githooks");
+        fs::create_dir_all(&hooks).unwrap();
+        fs::write(hooks.join("pre-push"), "#!/bin/sh\n").unwrap();
+        fs::remove_dir_all(workspace.join(".git/hooks")).unwrap();
+        symlink("../tools/githooks", workspace.join(".git/hooks")).unwrap();
+        let sandbox = build(tier, &workspace);
+        let before = sh(&sandbox, "cat .git/hooks/pre-push").await;
+        assert_eq!(before.stdout, b"#!/bin/sh\n", "{tier}: {before:?}");
+        for attempt in [
+            "echo evil > .git/hooks/pre-commit",
+            "echo evil >> tools/githooks/pre-push",
+            "rm .git/hooks; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+            "rm .git/hooks; ln -s ../evil .git/hooks",
+            "mv tools t2; mkdir -p tools/githooks; echo evil > tools/githooks/pre-commit",
+            "mv tools/githooks t3; mkdir tools/githooks; ln -s /bin/true tools/githooks/pre-commit",
+            "chmod +x tools/githooks/pre-push",
+        ] {
+            let response = sh(&sandbox, attempt).await;
+            assert_eq!(names(&hooks), ["pre-push"], "{tier}, {attempt}: {response:?}");
+            assert_eq!(fs::read(hooks.join("pre-push")).unwrap(), b"#!/bin/sh\n", "{tier}, {attempt}");
+            let link = fs::read_link(workspace.join(".git/hooks")).unwrap();
+            assert_eq!(link, Path::new("../tools/githooks"), "{tier}, {attempt}");
+            assert!(!response.notes.iter().any(|note| note.contains("not guarded")), "{tier}: {response:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_repository_of_a_submodule_cannot_be_swapped_from_above() {
+    let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+    let (workspace, library) = (folder.path().join("work"), folder.path().join("library"));
+    run("git", &["init", "-q", workspace.to_str().unwrap()]);
+    run("git", &["init", "-q", library.to_str().unwrap()]);
+    let (at, from) = (workspace.to_str().unwrap(), library.to_str().unwrap());
+    run(
+        "git",
+        &[
+            "-C",
+            from,
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "a",
+        ],
+    );
+    run(
+        "git",
+        &["-C", at, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", from, "libs/sub"],
+    );
+    let sandbox = build(Tier::Namespaces, &workspace);
+    for folder in [".git/modules", ".git/modules/libs", ".git/modules/libs/sub"] {
+        // Not `mv`, which copies and deletes what it cannot rename.
+        let attempt = format!("python3 -c 'import os; os.rename(\"{folder}\", \"{folder}-2\")'");
+        let response = sh(&sandbox, &attempt).await;
+        assert!(!response.outcome.success(), "{attempt}: {response:?}");
+    }
+    let commit = "cd libs/sub && touch a && git add a && git -c user.name=a -c user.email=a@b commit -qm a";
+    let response = sh(&sandbox, commit).await;
+    assert!(response.outcome.success(), "{response:?}");
+}
+
+/// Without mounts a change is undone whoever made it, but not lost.
+#[tokio::test]
+async fn what_is_undone_is_kept() {
+    let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+    let workspace = folder.path().join("work");
+    run("git", &["init", "-q", workspace.to_str().unwrap()]);
+    let sandbox = build(Tier::Landlock, &workspace);
+    let long = sandbox::StartRequest {
+        command: "bash".into(),
+        args: vec![
+            "-c".into(),
+            "echo up; read -r line; echo evil > .git/hooks/post-merge; echo down; read -r line".into(),
+        ],
+        stdio: sandbox::Stdio::Separate,
+        ..sandbox::StartRequest::default()
+    };
+    let mut long = sandbox.streaming().unwrap().start(long).await.unwrap();
+    let mut stdin = long.stdin.take().unwrap();
+    long.stdout.read_exact(&mut [0; 3]).await.unwrap();
+    run("git", &["-C", workspace.to_str().unwrap(), "config", "user.name", "Ann"]);
+    stdin.write_all(b"\n").await.unwrap();
+    long.stdout.read_exact(&mut [0; 5]).await.unwrap();
+    // One that begins and ends while the hook stands there must not take it for the truth.
+    let other = sh(&sandbox, "test -e .git/hooks/post-merge").await;
+    assert!(other.outcome.success(), "{other:?}");
+    stdin.write_all(b"\n").await.unwrap();
+    assert!(long.control.wait().await.success());
+    assert!(!workspace.join(".git/hooks/post-merge").exists());
+    let config = fs::read_to_string(workspace.join(".git/config")).unwrap();
+    assert!(!config.contains("Ann"), "{config}");
+    let note = other.notes.iter().find(|note| note.contains(".git/config")).unwrap();
+    let kept = note.split("kept as ").nth(1).unwrap().split(',').next().unwrap();
+    assert!(fs::read_to_string(kept).unwrap().contains("Ann"), "{note}");
+    assert_eq!(names(&workspace.join(".git/undone-by-sandbox")).len(), 2);
 }
