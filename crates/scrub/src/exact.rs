@@ -134,6 +134,20 @@ impl Exact {
         });
     }
 
+    /// Where the longest end of `text` starts that a secret may go on from.
+    pub(crate) fn open_at(&self, text: &str) -> usize {
+        let from = text.ceil_char_boundary(text.len().saturating_sub(self.longest));
+        let starts = text[from..].char_indices().map(|(at, _)| from + at);
+        let mut open = starts.filter(|at| text.len() - at >= MIN_SECRET);
+        open.find(|at| self.begins(&text[*at..])).unwrap_or(text.len())
+    }
+
+    /// Whether a secret begins with this text, and goes on.
+    fn begins(&self, text: &str) -> bool {
+        let at = self.texts.partition_point(|known| **known <= *text);
+        self.texts.get(at).is_some_and(|known| known.starts_with(text))
+    }
+
     /// Where the longest end of `text`, which ends with a line, starts that may begin a secret of several lines.
     pub(crate) fn begins_at(&self, text: &str) -> Option<usize> {
         if !self.multiline {

@@ -177,6 +177,12 @@ impl Scrubber {
         StreamScrubber::new(self.clone())
     }
 
+    /// The text without an end that a configured secret may go on from: what is shown before it is complete.
+    #[must_use]
+    pub fn settled<'a>(&self, text: &'a str) -> &'a str {
+        &text[..self.0.exact.open_at(text)]
+    }
+
     /// Names of configured secrets that are too short to be searched for.
     #[must_use]
     pub fn unprotected(&self) -> &[String] {

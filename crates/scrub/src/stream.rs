@@ -63,10 +63,11 @@ impl StreamScrubber {
         out
     }
 
-    /// What came but waits for more. It is **not** scrubbed.
+    /// What came but waits for more, without an end that a configured secret may go on from. It is **not**
+    /// scrubbed.
     #[must_use]
     pub fn pending(&self) -> &str {
-        &self.buffer[self.sent..]
+        self.scrubber.settled(&self.buffer[self.sent..])
     }
 
     /// What was redacted so far.

@@ -23,6 +23,9 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// 1 MiB that some clients choke on.
 const MAX_TEXT: usize = 400 * 1024;
 
+/// No picture is larger than this, for the same reason.
+const MAX_IMAGE: usize = 700 * 1024;
+
 /// Arguments that the pipeline itself takes out of every call.
 #[derive(Default)]
 struct Envelope {
@@ -253,6 +256,11 @@ fn finish(host: &Host, mut reply: Reply) -> Reply {
                 *text = bounded;
             }
             room = room.saturating_sub(text.len());
+        } else if let Content::Image { data, mime } = content
+            && data.len() > MAX_IMAGE
+        {
+            let size = data.len();
+            *content = Content::Text(format!("{mime} of {size} bytes not shown: more than {MAX_IMAGE}"));
         }
     }
     if let Some(structured) = &mut reply.structured {

@@ -13,8 +13,9 @@ use crate::root::Workspace;
 use crate::text::{self, Encoding};
 use crate::version::{HASH_LIMIT, Hasher, Version};
 
-/// Images above this are described instead of returned.
-const IMAGE_LIMIT: u64 = 5 << 20;
+/// Images above this are described instead of returned: some clients choke on a line of 1 MiB, and four
+/// characters stand for three bytes.
+const IMAGE_LIMIT: u64 = 700 << 10;
 /// Contents up to this are kept with the version, so that a later change can be shown.
 const KEEP_LIMIT: u64 = 256 << 10;
 const CHUNK: usize = 128 << 10;

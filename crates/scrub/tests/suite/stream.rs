@@ -21,6 +21,18 @@ fn streamed(scrubber: &Scrubber, bytes: &[u8], cuts: &[usize]) -> String {
 }
 
 #[test]
+fn a_secret_that_has_only_begun_is_not_shown() {
+    let scrubber = Scrubber::builder().secret("T", "topsecretvalue12345").build();
+    let mut stream = scrubber.stream();
+    assert_eq!(stream.push("Password: "), "");
+    assert_eq!(stream.pending(), "Password: ");
+    stream.push("topsecretvalue1234");
+    assert_eq!(stream.pending(), "Password: ");
+    stream.push("6");
+    assert_eq!(stream.pending(), "Password: topsecretvalue12346");
+}
+
+#[test]
 fn complete_lines_leave_at_once() {
     let mut stream = Scrubber::default().stream();
     assert_eq!(stream.push("one\ntw"), "one\n");

@@ -68,10 +68,10 @@ impl Window {
     pub(super) fn preview(&self, scrubber: &Scrubber) -> String {
         if !self.tail.is_empty() {
             let (head, tail) = (self.begin(scrubber, PREVIEW / 2), self.end(scrubber, PREVIEW / 2));
-            return preview(&head, self.total, &tail);
+            return preview(&head, self.total, scrubber.settled(&tail));
         }
         let text = clean::text(&self.head);
-        let text = scrubber.scrub(&text);
+        let text = scrubber.scrub(scrubber.settled(&text));
         match middle(&text, PREVIEW) {
             None => text.into_owned(),
             Some((head, tail)) => preview(&text[..head], self.total, &text[tail..]),
