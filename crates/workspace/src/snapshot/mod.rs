@@ -40,6 +40,8 @@ use store::Store;
 use sweep::Surroundings;
 use tree::{Difference, Differences, Folder, Known};
 
+/// Files larger than this are not compared line by line.
+const COMPARED: usize = 16 << 20;
 /// Up to this many files every stamp is compared before a snapshot; beyond, the journal is believed.
 const FEW_FILES: usize = 10_000;
 
@@ -325,10 +327,10 @@ impl Snapshots {
         out: &mut String,
     ) -> Result<(), SnapshotError> {
         let side = |entry: Option<object::Entry>| match entry {
-            Some(entry) => self.store.read(&entry.id),
-            None => Ok(Vec::new()),
+            Some(entry) => self.store.beginning(&entry.id, COMPARED),
+            None => Ok((0, Vec::new())),
         };
-        let (old, new) = (side(difference.before)?, side(difference.after)?);
+        let ((old_size, old), (new_size, new)) = (side(difference.before)?, side(difference.after)?);
         let shown = crate::quoted(path);
         match (difference.before, difference.after) {
             (Some(a), Some(b)) if a.mode != b.mode => {
@@ -339,8 +341,10 @@ impl Snapshots {
             _ => {}
         }
         let binary = |bytes: &[u8]| bytes.iter().take(8000).any(|byte| *byte == 0);
-        if binary(&old) || binary(&new) {
-            out.push_str(&format!("{shown}: binary, {} bytes, then {} bytes\n", old.len(), new.len()));
+        let large = old_size.max(new_size) > COMPARED as u64;
+        if large || binary(&old) || binary(&new) {
+            let what = if large { "too large to compare" } else { "binary" };
+            out.push_str(&format!("{shown}: {what}, {old_size} bytes, then {new_size} bytes\n"));
         } else {
             out.push_str(&unified_diff(&shown, &old, &new, max_lines));
         }

@@ -141,6 +141,13 @@ impl Store {
         Ok(content)
     }
 
+    /// The size of an object and its content, or as much of its beginning as `most` allows.
+    pub(crate) fn beginning(&self, id: &Oid, most: usize) -> io::Result<(u64, Vec<u8>)> {
+        let mut beginning = Beginning { bytes: Vec::new(), most };
+        let (_, size) = self.copy(id, &mut Inflater::new(), &mut beginning)?;
+        Ok((size, beginning.bytes))
+    }
+
     pub(crate) fn tree(&self, id: &Oid) -> io::Result<Level> {
         decode_tree(&self.read(id)?).ok_or_else(|| io::Error::other(format!("tree {id} is damaged")))
     }
@@ -300,4 +307,21 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 
 fn write_once(path: &Path, content: &str) -> io::Result<()> {
     if path.exists() { Ok(()) } else { fs::write(path, content) }
+}
+/// Takes everything and keeps the beginning.
+struct Beginning {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.most.saturating_sub(self.bytes.len()).min(bytes.len());
+        self.bytes.extend_from_slice(&bytes[..room]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

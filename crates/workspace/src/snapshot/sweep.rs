@@ -252,6 +252,10 @@ impl Sweep<'_> {
         let mut found = Found::default();
         let mut rules = HashMap::new();
         let mut files = Vec::new();
+        // A folder comes before what lies in it, which is looked at with it.
+        let mut paths: Vec<&PathBuf> = paths.iter().collect();
+        paths.sort_unstable();
+        let mut walked: Option<&Path> = None;
         for path in paths {
             let bytes = path.as_os_str().as_bytes();
             let gone = |found: &mut Found| found.gone.push(bytes.to_vec());
@@ -267,6 +271,9 @@ impl Sweep<'_> {
                     continue;
                 }
             };
+            if walked.is_some_and(|folder| path.starts_with(folder)) {
+                continue;
+            }
             let parent = path.parent().unwrap_or(Path::new(""));
             let Some(above) = rules_in(self.workspace, parent, &mut rules) else {
                 gone(&mut found);
@@ -278,6 +285,7 @@ impl Sweep<'_> {
                 if !self.below(path, &mut found)?.is_empty() {
                     return self.all(around);
                 }
+                walked = Some(path);
             } else {
                 files.push(path.as_path().into());
             }
