@@ -104,6 +104,7 @@ impl Host {
         }
         let snapshots = Stores::new(&settings);
         snapshots.finish_restores(workspaces.values());
+        snapshots.remove_abandoned();
         let runtime = runtime.with_denylist(settings.denylist.clone());
         Ok(Arc::new(Self {
             languages,

@@ -10,6 +10,7 @@ use std::{
     fmt::Write as _,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    time::Duration,
 };
 use workspace::{Change, Retention, SnapshotError, Snapshots, WindowSpec, Workspace, quoted};
 
@@ -19,6 +20,8 @@ const DIFF_LINES: usize = 500;
 const DIFF_BYTES: usize = 100 * 1024;
 /// Restored files that are named.
 const NAMED: usize = 200;
+/// How long the snapshots of a workspace that is gone are kept after their last use.
+const ABANDONED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The snapshots of every workspace, opened when they are first asked for.
 pub(crate) struct Stores {
@@ -49,6 +52,19 @@ impl Stores {
                 tracing::error!("a restore that was cut short cannot be finished: {error}");
             }
         }
+    }
+
+    /// Forgets workspaces that are gone for good, in the background.
+    pub(crate) fn remove_abandoned(&self) {
+        let folder = self.folder.clone();
+        let age = ABANDONED.max(self.retention.age);
+        let work = move || match Snapshots::remove_abandoned(&folder, age) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!("removed the snapshots of {count} workspace(s) that are gone"),
+            Err(error) => tracing::warn!("cannot look for snapshots of workspaces that are gone: {error}"),
+        };
+        // Without the thread it is done at some later start.
+        let _ = std::thread::Builder::new().name("clean-up".to_owned()).spawn(work);
     }
 
     fn folder_of(&self, workspace: &Workspace) -> PathBuf {

@@ -201,8 +201,7 @@ mod tests {
     use super::*;
     use regex_syntax::escape;
 
-    const CORPUS: [&str; 3] =
-        [include_str!("../edit.rs"), include_str!("../walk.rs"), include_str!("../patch/hunk.rs")];
+    const CORPUS: [&str; 2] = [include_str!("../edit.rs"), include_str!("../patch/hunk.rs")];
 
     struct Random(u64);
 

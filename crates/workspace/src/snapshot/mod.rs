@@ -5,6 +5,7 @@
 //! snapshot first and writes down what it is about to do, so that a crash in the middle loses nothing:
 //! the next start finishes it.
 
+mod abandoned;
 mod history;
 mod look;
 mod object;
@@ -192,6 +193,7 @@ impl Snapshots {
         retention: Retention,
     ) -> Result<Self, SnapshotError> {
         let store = Store::open(folder)?;
+        Self::sign(folder, workspace.root())?;
         let left = {
             let _alone = store.exclusive()?;
             Pending::left_behind(folder)?

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use crate::kit::myself;
@@ -181,6 +182,43 @@ fn beside_a_file_of_a_gigabyte() {
     fs::remove_file(place.root.join("huge")).unwrap();
     let restored = snapshots.restore("s", &who()).unwrap();
     assert_eq!(restored.changes, [(Change::Created, "huge".into())]);
+}
+
+/// Snapshots go when their workspace is long gone, and never before.
+#[test]
+fn stores_of_workspaces_that_are_gone_are_removed() {
+    let all = tempfile::tempdir().unwrap();
+    let month = Duration::from_secs(30 * 24 * 3600);
+    let store = |name: &str| all.path().join(name);
+    let aged = |name: &str| {
+        let lock = fs::File::options().write(true).open(store(name).join("lock")).unwrap();
+        lock.set_modified(SystemTime::now() - 2 * month).unwrap();
+        lock
+    };
+    let places: Vec<_> = ["living", "young", "used", "unsigned", "gone"]
+        .into_iter()
+        .map(|name| {
+            let place = filled();
+            let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+            let snapshots = Snapshots::open(workspace, &store(name), Retention::default()).unwrap();
+            snapshots.create("s", "").unwrap();
+            (name, place)
+        })
+        .collect();
+    let mut locks: Vec<_> =
+        places.iter().filter(|(name, _)| *name != "young").map(|(name, _)| aged(name)).collect();
+    let used = locks.remove(1);
+    drop(locks);
+    rustix::fs::flock(&used, rustix::fs::FlockOperation::LockShared).unwrap();
+    fs::remove_file(store("unsigned").join("workspace")).unwrap();
+    fs::write(store("a file"), "").unwrap();
+    for (_, place) in places.iter().filter(|(name, _)| *name != "living") {
+        fs::remove_dir_all(&place.root).unwrap();
+    }
+    assert_eq!(Snapshots::remove_abandoned(all.path(), month).unwrap(), 1);
+    assert!(!store("gone").exists());
+    assert!(["living", "young", "used", "unsigned", "a file"].iter().all(|name| store(name).exists()));
+    assert_eq!(Snapshots::remove_abandoned(&store("none"), month).unwrap(), 0);
 }
 
 const FULL: &str = "FULL_DISK_CHILD";
