@@ -477,8 +477,8 @@ def _():
     return write("folder/deep/file")
 
 
-works("write in /tmp")(lambda: write(f"/tmp/mine-{SERVER}"))
-works("write in /var/tmp")(lambda: write(f"/var/tmp/mine-{SERVER}"))
+works("write in /tmp")(lambda: os.remove(write(f"/tmp/mine-{SERVER}")) or "written")
+works("write in /var/tmp")(lambda: os.remove(write(f"/var/tmp/mine-{SERVER}")) or "written")
 works("write in ~/.cache")(lambda: write(HOME + "/.cache/mine"))
 works("read /etc/passwd")(lambda: read("/etc/passwd"))
 works("read a file of HOME")(lambda: read(HOME + "/notes.txt"))
