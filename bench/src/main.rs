@@ -46,11 +46,12 @@ const MEASURES: &[(&str, Measure)] = &[
     ("sessions", life::sessions),
     ("tests", verify::tests),
     ("feedback", verify::feedback),
+    ("readers", verify::readers),
     ("scrub", scrub::scrub),
 ];
 
 const USAGE: &str =
-    "usage: bench [--write] [read|edit|search|live|code|snapshots|bash|sandboxes|lsp|start|sessions|tests|feedback|scrub]…
+    "usage: bench [--write] [read|edit|search|live|code|snapshots|bash|sandboxes|lsp|start|sessions|tests|feedback|readers|scrub]…
   --write  put the table into docs/benchmarks.md
 usage: bench oracle [--rounds N] [--seed N]
   random changes, then questions to the live workspace and to a fresh walk: do they answer the same?";

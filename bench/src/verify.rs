@@ -13,11 +13,14 @@ use serde_json::json;
 use crate::client::Client;
 use crate::probe::Times;
 use crate::report::{Report, ms, times, verdict};
+use crate::scrub;
 use crate::subjects::Subjects;
 
 const ROUNDS: usize = 5;
 /// What one slow test of the long suites takes.
 const SLOW_MS: u64 = 1500;
+/// Bytes per second that a reader must take in.
+const READ: f64 = 100e6;
 /// How much more a tiny suite may take.
 const TINY: Duration = Duration::from_millis(150);
 
@@ -231,6 +234,17 @@ fn unittest(folder: &Path, suite: Suite) -> Result<()> {
         "test_m.py",
         format!("import time\nimport unittest\n\n\nclass All(unittest.TestCase):\n{tests}"),
     )
+}
+
+/// How fast the readers take in what runners and linters print: what the crate's own criterion bench says.
+pub(crate) fn readers(_: &Subjects, report: &mut Report) -> Result<()> {
+    let cases = scrub::throughput(["verify", "readers"], "readers/")?;
+    report.section(
+        "Reading the output of runners and linters (criterion, one core)",
+        &["", "throughput", "asked", ""],
+    );
+    scrub::rows(report, cases, READ);
+    Ok(())
 }
 
 /// A language's linter and formatter on one file.

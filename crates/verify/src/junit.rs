@@ -1,5 +1,6 @@
 //! Reads JUnit XML, the report format that most runners can write.
 
+use crate::text::lossy;
 use quick_xml::{Reader, XmlVersion, escape::resolve_predefined_entity, events::Event};
 
 /// How a test case ended.
@@ -54,7 +55,7 @@ pub struct Report {
 /// Reads a report; one that is cut off gives what it has.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Report {
-    let text = String::from_utf8_lossy(bytes);
+    let text = lossy(bytes);
     let mut reader = Reader::from_str(&text);
     reader.config_mut().check_end_names = false;
     let mut state = State::default();

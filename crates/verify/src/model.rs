@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Failures kept with all they say; more are counted and named only, which is more than anyone is shown.
+pub(crate) const DETAILED: usize = 1000;
+
 /// How a planned command ended, as far as a reader needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {

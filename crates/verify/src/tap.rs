@@ -165,6 +165,10 @@ fn result(text: &str) -> Option<(bool, &str)> {
 fn describe(rest: &str) -> (String, String) {
     let rest = rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     let rest = rest.strip_prefix("- ").or_else(|| rest.strip_prefix('-')).unwrap_or(rest);
+    // Searching for one byte is the cheap way to find that there is none.
+    if !rest.as_bytes().contains(&b'#') {
+        return (rest.trim().trim_end_matches(" {").to_owned(), String::new());
+    }
     let (name, directive) = match rest.rsplit_once(" # ") {
         Some((name, directive)) => (name, directive.to_lowercase()),
         None => match rest.strip_prefix("# ") {

@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    collections::VecDeque,
     path::{Component, Path, PathBuf},
 };
 
@@ -51,13 +50,18 @@ fn trim_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// The text of a line; nearly always it is valid as it is, which is told much faster than it is made so.
+pub(crate) fn lossy(line: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed)
+}
+
 /// Lines of text within a budget: the head and the tail stay, what fell out between them is counted.
 #[derive(Debug, Clone)]
 pub struct Kept {
     head: Vec<String>,
-    tail: VecDeque<String>,
+    /// Lines with their ends. It grows beyond what is kept and is cut now and then, so that a line costs a copy.
+    tail: String,
     room: usize,
-    tail_bytes: usize,
     most_tail: usize,
     dropped: usize,
 }
@@ -67,14 +71,7 @@ impl Kept {
     #[must_use]
     pub fn new(most: usize) -> Self {
         let most_tail = most / 2;
-        Self {
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            room: most - most_tail,
-            tail_bytes: 0,
-            most_tail,
-            dropped: 0,
-        }
+        Self { head: Vec::new(), tail: String::new(), room: most - most_tail, most_tail, dropped: 0 }
     }
 
     /// Adds a line.
@@ -84,20 +81,39 @@ impl Kept {
             self.head.push(line.to_owned());
             return;
         }
-        self.tail.push_back(bound(line, self.most_tail));
-        self.tail_bytes += line.len().min(self.most_tail);
-        while self.tail_bytes > self.most_tail {
-            let Some(gone) = self.tail.pop_front() else { break };
-            self.tail_bytes = self.tail_bytes.saturating_sub(gone.len());
-            self.dropped += 1;
+        match line.len() <= self.most_tail {
+            true => self.tail.push_str(line),
+            false => self.tail.push_str(&bound(line, self.most_tail).replace('\n', " ")),
         }
+        self.tail.push('\n');
+        if self.tail.len() > 4 * self.most_tail {
+            let cut = self.cut();
+            self.dropped += self.tail[..cut].matches('\n').count();
+            self.tail.drain(..cut);
+        }
+    }
+
+    /// Where the lines begin that are kept at the end.
+    fn cut(&self) -> usize {
+        let mut cut = self.tail.len();
+        let mut room = self.most_tail;
+        for line in self.tail.split_inclusive('\n').rev() {
+            if line.len() > room && cut < self.tail.len() {
+                break;
+            }
+            room = room.saturating_sub(line.len());
+            cut -= line.len();
+        }
+        cut
     }
 
     /// The lines, with a mark where some are missing.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let mark = (self.dropped > 0).then(|| format!("[… {} lines left out …]", self.dropped));
-        self.head.iter().cloned().chain(mark).chain(self.tail.iter().cloned()).collect()
+        let (gone, tail) = self.tail.split_at(self.cut());
+        let dropped = self.dropped + gone.matches('\n').count();
+        let mark = (dropped > 0).then(|| format!("[… {dropped} lines left out …]"));
+        self.head.iter().cloned().chain(mark).chain(tail.lines().map(str::to_owned)).collect()
     }
 
     /// Whether nothing was added.

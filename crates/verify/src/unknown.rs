@@ -6,6 +6,7 @@ use crate::{
     junit::{self, Case, CaseEnd},
     relative, strip_ansi,
     tap::Tap,
+    text::lossy,
 };
 
 /// Bytes of a JUnit report that are read, and of output that is shown.
@@ -40,7 +41,7 @@ impl UnknownReader {
     }
 
     fn line(&mut self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
+        let text = lossy(line);
         let text = strip_ansi(&text);
         self.in_xml |= text.starts_with("<testsuite") || (text.starts_with("<?xml") && self.xml.is_empty());
         if self.in_xml && self.xml.len() < XML {

@@ -2,7 +2,7 @@
 
 use super::{project::Project, render};
 use crate::{Call, ToolError};
-use ::verify::{Answer, Detector, Facts as _, Languages, LintAsk, NeededBinary, Plan, TestAsk, detect_all};
+use ::verify::{Answer, Detector, Facts as _, LintAsk, NeededBinary, Plan, TestAsk};
 use futures_util::{StreamExt as _, future::try_join_all, stream};
 use sandbox::{Outcome, Request};
 use serde::Serialize;
@@ -75,9 +75,8 @@ pub struct Planned {
 pub async fn survey(call: &Call) -> Result<Vec<LanguageSurvey>, ToolError> {
     let root = Project::open(call, "doctor", None)?;
     let facts = Arc::clone(&root);
-    let here = call.blocking(move |_| Ok(detect_all(&*facts))).await?;
-    let languages = Languages::shipped();
-    try_join_all(languages.all().iter().map(|detector| {
+    let here = call.blocking(move |call| Ok(call.host().languages.detect_all(&*facts))).await?;
+    try_join_all(call.host().languages.all().iter().map(|detector| {
         let here = here.iter().any(|found| found.language() == detector.language());
         one(call, &root, *detector, here)
     }))

@@ -103,13 +103,36 @@ pub(super) struct Unit {
 }
 
 impl Unit {
+    /// What was printed, in the order of the lines that printed it.
+    pub(super) fn outputs(&self) -> Outputs<'_> {
+        let mut printed: Vec<(u32, &str)> =
+            self.output.iter().map(|(line, text)| (*line, text.as_str())).collect();
+        printed.sort_by_key(|(line, _)| *line);
+        let mut starts = Vec::new();
+        if !printed.is_empty() {
+            starts.extend(self.cases.iter().filter_map(|case| case.line));
+            starts.sort_unstable();
+        }
+        Outputs { printed, starts }
+    }
+}
+
+/// What the tests of a file printed.
+pub(super) struct Outputs<'a> {
+    printed: Vec<(u32, &'a str)>,
+    /// The lines at which tests begin, sorted.
+    starts: Vec<u32>,
+}
+
+impl Outputs<'_> {
     /// What was printed from the lines between this test's first and the next test's.
-    pub(super) fn output_of(&self, case: &Case) -> Option<String> {
-        let start = case.line.filter(|_| !self.output.is_empty())?;
-        let next = self.cases.iter().filter_map(|other| other.line).filter(|line| *line > start).min();
-        let own =
-            self.output.iter().filter(|(line, _)| *line >= start && next.is_none_or(|next| *line < next));
-        let text: String = own.map(|(_, text)| text.as_str()).collect();
+    pub(super) fn of(&self, case: &Case) -> Option<String> {
+        let start = case.line.filter(|_| !self.printed.is_empty())?;
+        let next = self.starts.get(self.starts.partition_point(|line| *line <= start));
+        let from = self.printed.partition_point(|(line, _)| *line < start);
+        let to =
+            next.map_or(self.printed.len(), |next| self.printed.partition_point(|(line, _)| line < next));
+        let text: String = self.printed[from..to.max(from)].iter().map(|(_, text)| *text).collect();
         (!text.is_empty()).then_some(text)
     }
 }
@@ -156,11 +179,20 @@ pub(super) struct Record {
     pub units: Vec<Unit>,
     pub problems: Vec<Told>,
     index: HashMap<String, usize>,
+    /// Tests that failed so far.
+    failed: usize,
 }
 
 impl Record {
     pub(super) fn new(paths: Paths) -> Self {
-        Self { paths, runs: Vec::new(), units: Vec::new(), problems: Vec::new(), index: HashMap::new() }
+        Self {
+            paths,
+            runs: Vec::new(),
+            units: Vec::new(),
+            problems: Vec::new(),
+            index: HashMap::new(),
+            failed: 0,
+        }
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -254,9 +286,11 @@ impl Record {
             Some("timed_out") => FailureKind::TimedOut,
             _ => FailureKind::Failed,
         };
+        let before = self.failed;
+        self.failed += usize::from(state == State::Fail);
         let unit = self.unit(&name);
         ended(unit, &event.path);
-        let detail = (state == State::Fail).then(|| {
+        let detail = (state == State::Fail && before < crate::model::DETAILED).then(|| {
             let message = event.message.unwrap_or_default();
             let message = match event.phase.as_deref() {
                 Some(phase) => format!("{phase}: {message}"),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Call, ToolError};
 use ::lsp::{Lines, Position, outline, to_uri};
-use ::verify::{Detector, Languages};
+use ::verify::Detector;
 use serde_json::{Value, json};
 use std::{
     collections::HashSet,
@@ -46,8 +46,12 @@ pub(super) struct Spot {
 }
 
 /// The detector that owns a file.
-pub(super) fn owner(tool: &str, file: &ContainedPath) -> Result<&'static dyn Detector, ToolError> {
-    let languages = Languages::shipped();
+pub(super) fn owner(
+    call: &Call,
+    tool: &str,
+    file: &ContainedPath,
+) -> Result<&'static dyn Detector, ToolError> {
+    let languages = &call.host().languages;
     languages.all().iter().copied().find(|detector| detector.owns(file.relative())).ok_or_else(|| {
         let known: Vec<&str> = languages.all().iter().map(|detector| detector.language()).collect();
         ToolError::caller(format!("{tool}: no language server for {file}; served: {}", known.join(", ")))
@@ -57,7 +61,7 @@ pub(super) fn owner(tool: &str, file: &ContainedPath) -> Result<&'static dyn Det
 /// A server for this file, ready to be asked about it.
 pub(super) async fn ready(call: &Call, tool: &'static str, file: &str) -> Result<Ready, Trouble> {
     let file = call.workspace.resolve(file).map_err(ToolError::from)?;
-    let detector = owner(tool, &file)?;
+    let detector = owner(call, tool, &file)?;
     if call.workspace.kind(&file) != Some(Kind::File) {
         return Err(ToolError::caller(format!("{tool}: no such file: {file}")).into());
     }
@@ -204,7 +208,7 @@ async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Tr
 pub(super) fn projects(call: &Call, files: Vec<PathBuf>) -> Vec<(Key, &'static dyn Detector, ContainedPath)> {
     /// Servers that are asked at once.
     const SERVERS: usize = 8;
-    let languages = Languages::shipped();
+    let languages = &call.host().languages;
     let mut found: Vec<(Key, &'static dyn Detector, ContainedPath)> = Vec::new();
     let mut seen: HashSet<(PathBuf, &str)> = HashSet::new();
     for file in files {

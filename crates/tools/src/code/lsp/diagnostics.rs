@@ -81,7 +81,7 @@ pub(crate) struct Warm(InUse);
 impl Warm {
     /// The one for a file, if it is up. Never starts any.
     pub(crate) fn of(call: &Call, file: &ContainedPath) -> Option<Self> {
-        let detector = owner("", file).ok()?;
+        let detector = owner(call, "", file).ok()?;
         let key = Key::of(&call.workspace, detector, file.relative());
         call.host().servers.warm(&key).map(|running| Self(running.hold()))
     }
@@ -177,7 +177,7 @@ fn users(call: &Call, file: &ContainedPath, language: &str) -> Vec<ContainedPath
         .into_iter()
         .filter(|other| other != relative)
         .filter_map(|other| call.workspace.resolve(other).ok())
-        .filter(|other| owner("", other).is_ok_and(|detector| detector.language() == language))
+        .filter(|other| owner(call, "", other).is_ok_and(|detector| detector.language() == language))
         .collect();
     let shared = |other: &ContainedPath| {
         let same = |pair: &(std::path::Component<'_>, std::path::Component<'_>)| pair.0 == pair.1;

@@ -13,9 +13,6 @@ use std::{
 
 /// Bytes of output kept per test and per package.
 const KEPT: usize = 64 << 10;
-/// Failures kept with all they say; more are counted and named only.
-const DETAILED: usize = 1000;
-
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Event<'a> {
@@ -355,7 +352,7 @@ fn close(name: &str, package: &Package, end: &End, facts: &dyn Facts, run: &mut 
         if !test.failed && !over && (test.paused || *end == End::Cancelled) {
             continue;
         }
-        if run.failures.len() >= DETAILED {
+        if run.failures.len() >= crate::model::DETAILED {
             run.failures.push(bare_failure(id, test_name));
             continue;
         }

@@ -5,7 +5,7 @@ use crate::{
     TestRun,
     junit::{self, Case, CaseEnd},
     reporters::{Memo, Paths, locate, value},
-    text::{Lines, bound, strip_ansi},
+    text::{Lines, bound, lossy, strip_ansi},
 };
 use std::collections::BTreeSet;
 
@@ -32,7 +32,6 @@ struct Told {
 
 /// How many of the printed lines are kept.
 const PRINTED: usize = 200;
-
 impl BunReader {
     pub(super) fn new(plan: &Plan, facts: &dyn Facts) -> Self {
         Self {
@@ -64,7 +63,7 @@ impl TestReader for BunReader {
             Stream::Report => self.report.extend_from_slice(bytes),
             _ => {
                 let mut lines = std::mem::take(&mut self.lines);
-                lines.feed(bytes, |line| self.line(&strip_ansi(&String::from_utf8_lossy(line))));
+                lines.feed(bytes, |line| self.line(&strip_ansi(&lossy(line))));
                 self.lines = lines;
             }
         }
@@ -125,6 +124,10 @@ impl BunReader {
         let only: BTreeSet<&TestId> = self.memo.only.iter().collect();
         let mut neighbours = 0;
         for case in cases {
+            if only.is_empty() && case.end == CaseEnd::Passed {
+                run.passed += 1;
+                continue;
+            }
             let id = self.identify(case);
             if !only.is_empty() && !only.contains(&id) {
                 neighbours += u32::from(case.end != CaseEnd::Skipped);
@@ -134,7 +137,10 @@ impl BunReader {
                 CaseEnd::Passed => run.passed += 1,
                 CaseEnd::Skipped if !only.is_empty() || !self.memo.names.is_empty() => {}
                 CaseEnd::Skipped => run.skipped += 1,
-                CaseEnd::Failed | CaseEnd::Error => run.failures.push(self.failure(id, case)),
+                CaseEnd::Failed | CaseEnd::Error if run.failures.len() < crate::model::DETAILED => {
+                    run.failures.push(self.failure(id, case));
+                }
+                CaseEnd::Failed | CaseEnd::Error => run.failures.push(bare(id)),
             }
         }
         run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
@@ -230,17 +236,10 @@ impl BunReader {
                 continue;
             }
             run.failed += 1;
-            run.failures.push(Failure {
-                id: TestId { unit: unit.clone(), path: name.split(" > ").map(str::to_owned).collect() },
-                name: name.clone(),
-                file: Some(unit.clone()),
-                line: None,
-                message: "failed; bun ended before it reported why".to_owned(),
-                expected: None,
-                actual: None,
-                output: None,
-                kind: FailureKind::Failed,
-            });
+            let path = name.split(" > ").map(str::to_owned).collect();
+            let mut failure = bare(TestId { unit: unit.clone(), path });
+            failure.message = "failed; bun ended before it reported why".to_owned();
+            run.failures.push(failure);
         }
         self.read_end(end, run);
     }
@@ -287,6 +286,9 @@ impl BunReader {
     }
 
     fn missing(&self, cases: &[Case], run: &mut TestRun) {
+        if self.memo.only.is_empty() && self.memo.names.is_empty() {
+            return;
+        }
         let ran: BTreeSet<TestId> = cases
             .iter()
             .filter(|case| case.end != CaseEnd::Skipped)
@@ -298,6 +300,21 @@ impl BunReader {
         if !self.memo.names.is_empty() && run.passed + run.failed == 0 {
             run.missing.extend(self.memo.names.iter().cloned());
         }
+    }
+}
+
+/// A failure of which only the name is told.
+fn bare(id: TestId) -> Failure {
+    Failure {
+        name: id.path.join(" > "),
+        file: Some(id.unit.clone()),
+        id,
+        line: None,
+        message: String::new(),
+        expected: None,
+        actual: None,
+        output: None,
+        kind: FailureKind::Failed,
     }
 }
 

@@ -237,30 +237,51 @@ fn oxlint(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
     !found.is_empty()
 }
 
-static TSC: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^(.+?)\((\d+),(\d+)\): (error|warning|message) (TS\d+): (.*)$").ok());
 static TSC_PLAIN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^error (TS\d+): (.*)$").ok());
 static STYLISH: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^\s+(\d+):(\d+)\s+(error|warning)\s+(.*?)(?:\s{2,}(\S+))?$").ok());
 static UNIX: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(\S[^:\s]*\.\w+):(\d+):(\d+):?\s+(.*)$").ok());
 
+/// `src/a.ts(1,14): error TS2322: message`.
+fn tsc_line(line: &str, paths: &Paths) -> Option<Finding> {
+    let (place, rest) = line.split_once("): ")?;
+    let (file, place) = place.rsplit_once('(')?;
+    let (row, col) = place.split_once(',')?;
+    let (severity, rest) = rest.split_once(' ')?;
+    let (rule, message) = rest.split_once(": ")?;
+    let severity = match severity {
+        "error" => Severity::Error,
+        "warning" | "message" => Severity::Warning,
+        _ => return None,
+    };
+    let number = rule.strip_prefix("TS")?;
+    let known = !file.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    known.then_some(())?;
+    Some(Finding {
+        file: paths.relative(file),
+        line: row.parse().ok()?,
+        col: col.parse().ok()?,
+        rule: rule.to_owned(),
+        message: message.to_owned(),
+        severity,
+        fixable: false,
+    })
+}
+
 /// Lines of tsc with `--pretty false`; what is indented continues the line above.
 fn tsc(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
     let mut understood = false;
     for line in stdout.lines() {
-        if let Some(found) = TSC.as_ref().and_then(|pattern| pattern.captures(line)) {
+        if let Some(found) = tsc_line(line, paths) {
             understood = true;
-            run.findings.push(Finding {
-                file: paths.relative(&found[1]),
-                line: found[2].parse().unwrap_or(1),
-                col: found[3].parse().unwrap_or(1),
-                rule: found[5].to_owned(),
-                message: found[6].to_owned(),
-                severity: if &found[4] == "error" { Severity::Error } else { Severity::Warning },
-                fixable: false,
-            });
-        } else if let Some(found) = TSC_PLAIN.as_ref().and_then(|pattern| pattern.captures(line)) {
+            run.findings.push(found);
+        } else if let Some(found) = TSC_PLAIN
+            .as_ref()
+            .filter(|_| line.starts_with("error TS"))
+            .as_ref()
+            .and_then(|pattern| pattern.captures(line))
+        {
             understood = true;
             run.config_error = Some(format!("{}: {}", &found[1], bound(&found[2], 600)));
         } else if line.starts_with("  ")

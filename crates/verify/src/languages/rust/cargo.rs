@@ -17,9 +17,6 @@ use std::{borrow::Cow, collections::HashMap, path::PathBuf, sync::LazyLock};
 static RUNNING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^ +Running (?:unittests )?(\S.*) \(([^()]+)\)$").unwrap());
 
-/// Failures kept with all they say; more are counted and named only.
-const DETAILED: usize = 1000;
-
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -304,7 +301,7 @@ impl Reader {
         run.skipped += skipped;
         let failed = if cut || target.failed { target.failed_names() } else { Vec::new() };
         for name in &failed {
-            let failure = match run.failures.len() < DETAILED {
+            let failure = match run.failures.len() < crate::model::DETAILED {
                 true => self.failure(target, &unit, name, &file, facts),
                 false => failure::bare(id(&unit, name), name),
             };

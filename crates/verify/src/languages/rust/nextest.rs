@@ -5,9 +5,10 @@ use crate::{
     End, Facts, Failure, FailureKind, Kept, Lines, Plan, Problem, ProblemKind, Progress, Stream, TestId,
     TestReader, TestRun, bound,
     junit::{self, Case, CaseEnd},
+    text::lossy,
 };
 use regex::Regex;
-use std::sync::LazyLock;
+use std::{path::Path, sync::LazyLock};
 
 #[expect(clippy::unwrap_used, reason = "the pattern is a constant, compiled by the tests")]
 static STATUS: LazyLock<Regex> = LazyLock::new(|| {
@@ -16,7 +17,6 @@ static STATUS: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Bytes of a report that are read.
 const REPORT: usize = 64 << 20;
-
 /// The reader.
 pub(super) struct Reader {
     lines: Lines,
@@ -44,7 +44,7 @@ impl Reader {
     }
 
     fn line(&mut self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
+        let text = lossy(line);
         let Some(parts) = STATUS.captures(&text) else { return self.said.push(&text) };
         let id = id(&parts[3], &parts[4]);
         match &parts[1] {
@@ -128,12 +128,18 @@ impl TestReader for Reader {
         let mut run = TestRun::default();
         let report = junit::read(&self.report);
         if report.complete {
+            let base = super::manifest::base(facts);
             for case in &report.cases {
                 match case.end {
-                    CaseEnd::Passed if ended_early(case) => run.failures.push(early(case, facts)),
+                    CaseEnd::Passed if ended_early(case) => run.failures.push(early(case, facts, &base)),
                     CaseEnd::Passed => run.passed += 1,
                     CaseEnd::Skipped => run.skipped += 1,
-                    CaseEnd::Failed | CaseEnd::Error => run.failures.push(read(case, facts)),
+                    CaseEnd::Failed | CaseEnd::Error if run.failures.len() < crate::model::DETAILED => {
+                        run.failures.push(read(case, facts, &base));
+                    }
+                    CaseEnd::Failed | CaseEnd::Error => {
+                        run.failures.push(failure::bare(id(&case.class, &case.name), &case.name));
+                    }
                 }
             }
             run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
@@ -197,15 +203,15 @@ fn ended_early(case: &Case) -> bool {
     began && !last.is_some_and(|line| line.starts_with("test result: ok. "))
 }
 
-fn early(case: &Case, facts: &dyn Facts) -> Failure {
-    let mut failure = read(case, facts);
+fn early(case: &Case, facts: &dyn Facts, base: &Path) -> Failure {
+    let mut failure = read(case, facts, base);
     failure.kind = FailureKind::Crashed;
     failure.message = "ended the test process before it was done (exit status: 0)".to_owned();
     failure
 }
 
 /// One failed case.
-fn read(case: &Case, facts: &dyn Facts) -> Failure {
+fn read(case: &Case, facts: &dyn Facts, base: &Path) -> Failure {
     let frame = |line: &&str| {
         line.trim().is_empty()
             || line.starts_with("running 1 test")
@@ -222,9 +228,8 @@ fn read(case: &Case, facts: &dyn Facts) -> Failure {
         .chain(case.stderr.lines())
         .map(str::to_owned)
         .collect();
-    let base = super::manifest::base(facts);
     let mut failure =
-        failure::read(id(&case.class, &case.name), &case.name, &lines, &source(&case.class), facts, &base);
+        failure::read(id(&case.class, &case.name), &case.name, &lines, &source(&case.class), facts, base);
     if case.kind.contains("abort") {
         failure.kind = FailureKind::Crashed;
         failure.message = bound(&case.message, 500);
