@@ -13,7 +13,7 @@
 mod reader;
 
 use std::path::Path;
-use verify::{Answer, Detector, Facts, NeededBinary, Plan, TestAsk, TestReader};
+use verify::{Answer, Detector, Facts, NeededBinary, Plan, ServerPlan, TestAsk, TestReader};
 
 /// The detector; it knows and holds nothing else.
 #[derive(Debug, Clone, Copy)]
@@ -74,5 +74,14 @@ impl Detector for Perl {
 
     fn test_reader(&self, plan: &Plan, _facts: &dyn Facts) -> Box<dyn TestReader> {
         Box::new(reader::Reader::new(plan))
+    }
+
+    fn server_cmd(&self, _facts: &dyn Facts) -> Answer<Vec<ServerPlan>> {
+        Ok(vec![ServerPlan {
+            name: "perlnavigator",
+            program: "perlnavigator".to_owned(),
+            args: vec!["--stdio".to_owned()],
+            options: serde_json::Value::Null,
+        }])
     }
 }

@@ -5,7 +5,7 @@
 use add_a_language::PERL;
 use config::{NamedRoot, Settings};
 use sandbox::{Sandbox, direct::Direct};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::{path::Path, process::Command, sync::Arc};
 use tools::{Access, Catalog, Host, Progress, Runtime, SessionGuard};
 use verify::{Captured, Detector, End, Languages, LintAsk, MapFacts, Plan, TestAsk, TestRun};
@@ -96,8 +96,12 @@ fn what_it_lacks_it_refuses() {
 }
 
 async fn call(session: &SessionGuard, tool: &str) -> String {
+    call_with(session, tool, Map::new()).await
+}
+
+async fn call_with(session: &SessionGuard, tool: &str, args: Map<String, Value>) -> String {
     let cancel = tokio_util::sync::CancellationToken::new();
-    session.call(tool, Map::new(), cancel, Progress::default()).await.all_text()
+    session.call(tool, args, cancel, Progress::default()).await.all_text()
 }
 
 /// A host that knows the language serves it through every tool, beside the shipped ones.
@@ -125,4 +129,8 @@ async fn the_servers_tools_speak_it() {
     let text = call(&session, "last_test_failures").await;
     assert!(text.starts_with("3 test failure(s) from last run_tests call (perl, "), "{text}");
     assert_eq!(call(&session, "run_lint").await, "run_lint is not supported for perl: no linter is known");
+    // Its language server is asked for, here where it is not installed.
+    let file = Map::from_iter([("file_path".to_owned(), Value::from("t/calc.t"))]);
+    let text = call_with(&session, "document_symbols", file).await;
+    assert!(text.contains("perlnavigator"), "{text}");
 }

@@ -143,6 +143,8 @@ impl TestReader for Reader {
                 }
             }
             run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
+            // Tests run side by side: the order in which they ended is chance.
+            run.failures.sort_by(|a, b| (&a.id.unit, &a.file, a.line).cmp(&(&b.id.unit, &b.file, b.line)));
             let ran = |id: &TestId| {
                 report.cases.iter().any(|case| case.class == id.unit && case.name == id.path.join("::"))
             };
