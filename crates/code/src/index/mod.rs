@@ -32,6 +32,8 @@ const FEW: usize = 2048;
 pub struct Index {
     terms: Terms,
     postings: Vec<Postings>,
+    /// What most of the postings share.
+    packed: Vec<u8>,
     records: Vec<Record>,
     segments: Vec<Segment>,
     files: HashMap<Arc<Path>, u32>,
@@ -136,6 +138,7 @@ impl Index {
             + postings
             + paths
             + self.postings.capacity() * size_of::<Postings>()
+            + self.packed.capacity()
             + self.records.capacity() * size_of::<Record>()
             + self.segments.capacity() * size_of::<Segment>()
             + self.files.capacity() * (size_of::<(Arc<Path>, u32)>() + 1)
@@ -145,11 +148,19 @@ impl Index {
     /// Gives back what it holds in reserve, after much was added.
     pub fn shrink(&mut self) {
         self.terms.shrink();
-        self.postings.iter_mut().for_each(Postings::shrink);
+        self.pack();
         self.postings.shrink_to_fit();
         self.records.shrink_to_fit();
         self.segments.shrink_to_fit();
         self.files.shrink_to_fit();
+    }
+
+    /// Puts all postings into one buffer: many small ones would keep many pages that are otherwise empty.
+    fn pack(&mut self) {
+        let old = std::mem::take(&mut self.packed);
+        let own: usize = self.postings.iter().map(Postings::len).sum();
+        self.packed.reserve_exact(own);
+        self.postings.iter_mut().for_each(|postings| postings.pack(&old, &mut self.packed));
     }
 
     /// Whether it holds a file.
@@ -159,8 +170,9 @@ impl Index {
     }
 
     /// Takes in a file, in place of what it knew of it. `stamp` is the caller's mark for this state of the file.
-    pub fn put(&mut self, path: &Path, stamp: u64, facts: &Facts) {
-        self.remove(path);
+    pub fn put(&mut self, path: impl Into<Arc<Path>>, stamp: u64, facts: &Facts) {
+        let path: Arc<Path> = path.into();
+        self.remove(&path);
         let first = self.records.len() as u32;
         self.words += facts.records.iter().map(|record| u64::from(record.len)).sum::<u64>();
         self.records.extend_from_slice(&facts.records);
@@ -171,7 +183,6 @@ impl Index {
             }
             self.postings[term].push(first + symbol as u32, weight);
         });
-        let path: Arc<Path> = path.into();
         self.files.insert(Arc::clone(&path), self.segments.len() as u32);
         self.segments.push(Segment { first, stamp, path: Some(path) });
     }
@@ -205,7 +216,7 @@ impl Index {
         }
         for (term, postings) in old.postings.iter().enumerate() {
             let mut kept = Postings::default();
-            postings.each(|symbol, frequency| {
+            postings.each(&old.packed, |symbol, frequency| {
                 if old.records[symbol as usize].tag != Record::DEAD {
                     kept.push(new_ids[symbol as usize], frequency);
                 }
@@ -222,6 +233,7 @@ impl Index {
             self.segments.push(Segment { first, stamp: segment.stamp, path: Some(path) });
         }
         self.words = old.words;
+        self.pack();
     }
 
     /// The best `limit` symbols for the words of a query, best first, and how many fit at all.
@@ -273,7 +285,7 @@ impl Index {
             let postings = &self.postings[term as usize];
             let within = (postings.count() as f32).min(living);
             let idf = (1.0 + (living - within + 0.5) / (within + 0.5)).ln();
-            postings.each(|symbol, frequency| {
+            postings.each(&self.packed, |symbol, frequency| {
                 let record = &self.records[symbol as usize];
                 if record.tag == Record::DEAD {
                     return;

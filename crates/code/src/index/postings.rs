@@ -1,15 +1,19 @@
 //! The symbols that a word occurs in: ascending numbers, each with how often.
 
-/// Bytes that need no allocation: most words occur in a handful of symbols.
-const SMALL: usize = 30;
+/// Bytes that need no allocation: most words occur in a handful of symbols. One more, and all of them take more.
+const SMALL: usize = 15;
 
 /// How often a word counts at most in one symbol.
 pub(crate) const MOST: u32 = 15;
 
-/// A list of `delta << 4 | frequency`, seven bits a byte.
+/// A list of `delta << 4 | frequency`, seven bits a byte: the beginning in a buffer that all lists share, what was
+/// added since in its own.
 pub(crate) struct Postings {
     last: u32,
     count: u32,
+    /// Where in the shared buffer it begins, and how many bytes are there.
+    start: u32,
+    packed: u32,
     bytes: Bytes,
 }
 
@@ -20,7 +24,7 @@ enum Bytes {
 
 impl Default for Postings {
     fn default() -> Self {
-        Self { last: 0, count: 0, bytes: Bytes::Small(0, [0; SMALL]) }
+        Self { last: 0, count: 0, start: 0, packed: 0, bytes: Bytes::Small(0, [0; SMALL]) }
     }
 }
 
@@ -39,9 +43,28 @@ impl Postings {
         }
     }
 
-    pub(crate) fn shrink(&mut self) {
-        if let Bytes::Large(bytes) = &mut self.bytes {
-            bytes.shrink_to_fit();
+    /// Moves to another shared buffer, with everything it has.
+    pub(crate) fn pack(&mut self, from: &[u8], into: &mut Vec<u8>) {
+        let start = into.len();
+        into.extend_from_slice(self.packed(from));
+        into.extend_from_slice(self.own());
+        (self.start, self.packed) = (start as u32, (into.len() - start) as u32);
+        self.bytes = Bytes::Small(0, [0; SMALL]);
+    }
+
+    /// Bytes of it, wherever they are.
+    pub(crate) fn len(&self) -> usize {
+        self.packed as usize + self.own().len()
+    }
+
+    fn packed<'b>(&self, shared: &'b [u8]) -> &'b [u8] {
+        &shared[self.start as usize..][..self.packed as usize]
+    }
+
+    fn own(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Small(len, bytes) => &bytes[..usize::from(*len)],
+            Bytes::Large(bytes) => bytes,
         }
     }
 
@@ -80,23 +103,26 @@ impl Postings {
     }
 
     /// Calls `each` with every symbol and its frequency, in ascending order.
-    pub(crate) fn each(&self, mut each: impl FnMut(u32, u32)) {
-        let bytes = match &self.bytes {
-            Bytes::Small(len, bytes) => &bytes[..usize::from(*len)],
-            Bytes::Large(bytes) => bytes,
-        };
-        let (mut symbol, mut value, mut shift) = (0u32, 0u64, 0);
-        for &byte in bytes {
-            value |= u64::from(byte & 127) << shift;
-            if byte & 128 != 0 {
-                shift += 7;
-                continue;
-            }
-            symbol += (value >> 4) as u32;
-            each(symbol, (value & 15) as u32);
-            (value, shift) = (0, 0);
-        }
+    pub(crate) fn each(&self, shared: &[u8], mut each: impl FnMut(u32, u32)) {
+        let symbol = decode(0, self.packed(shared), &mut each);
+        decode(symbol, self.own(), &mut each);
     }
+}
+
+/// Reads numbers that follow `symbol`; gives the last.
+fn decode(mut symbol: u32, bytes: &[u8], each: &mut impl FnMut(u32, u32)) -> u32 {
+    let (mut value, mut shift) = (0u64, 0);
+    for &byte in bytes {
+        value |= u64::from(byte & 127) << shift;
+        if byte & 128 != 0 {
+            shift += 7;
+            continue;
+        }
+        symbol += (value >> 4) as u32;
+        each(symbol, (value & 15) as u32);
+        (value, shift) = (0, 0);
+    }
+    symbol
 }
 
 #[cfg(test)]
@@ -106,13 +132,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(mut symbols in proptest::collection::vec((any::<u32>(), 1..40u32), 0..100)) {
+        fn what_goes_in_comes_out(mut symbols in proptest::collection::vec((any::<u32>(), 1..40u32), 0..100),
+                                  packed in proptest::collection::vec(0..100usize, 0..4)) {
             symbols.sort_unstable();
             symbols.dedup_by_key(|(symbol, _)| *symbol);
             let mut postings = Postings::default();
-            symbols.iter().for_each(|(symbol, frequency)| postings.push(*symbol, *frequency));
+            // another list's bytes lie before
+            let mut shared = vec![255; 3];
+            for (at, (symbol, frequency)) in symbols.iter().enumerate() {
+                postings.push(*symbol, *frequency);
+                if packed.contains(&at) {
+                    let mut other = vec![255; at];
+                    postings.pack(&shared, &mut other);
+                    shared = other;
+                }
+            }
             let mut out = Vec::new();
-            postings.each(|symbol, frequency| out.push((symbol, frequency)));
+            postings.each(&shared, |symbol, frequency| out.push((symbol, frequency)));
+            prop_assert!(size_of::<Postings>() <= 40);
             let expected: Vec<(u32, u32)> = symbols.iter().map(|(s, f)| (*s, (*f).min(MOST))).collect();
             prop_assert_eq!(out, expected);
         }

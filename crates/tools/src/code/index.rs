@@ -118,7 +118,7 @@ impl Symbols {
     }
 
     /// Finds what there is to read.
-    fn begin(&self) -> Vec<(PathBuf, u64)> {
+    fn begin(&self) -> Vec<(Arc<Path>, u64)> {
         let end = Instant::now() + LIVE;
         // what changes after this moment is in the journal
         let mut cursor = self.workspace.changes_since(0);
@@ -126,17 +126,19 @@ impl Symbols {
             std::thread::sleep(Duration::from_millis(5));
             cursor = self.workspace.changes_since(0);
         }
-        let files = self.workspace.files(&known);
+        // made before anything is parsed: scattered among trees of syntax they would hold pages that these leave
+        let files: Vec<(Arc<Path>, u64)> =
+            self.workspace.files(&known).into_iter().map(|(path, stamp)| (path.into(), stamp)).collect();
         let mut state = lock(&self.state);
         state.cursor = cursor.map(|changes| changes.cursor);
         state.all = Some(files.len());
         files
     }
 
-    fn index(&self, files: &[(PathBuf, u64)]) {
+    fn index(&self, files: &[(Arc<Path>, u64)]) {
         self.read(files, |state, path, stamp, facts| {
-            if !state.late.contains(path) {
-                state.index.put(path, stamp, facts);
+            if !state.late.contains(&**path) {
+                state.index.put(Arc::clone(path), stamp, facts);
             }
         });
     }
@@ -153,7 +155,7 @@ impl Symbols {
     }
 
     /// Takes files apart and hands what is in them to `keep`.
-    fn read(&self, files: &[(PathBuf, u64)], keep: impl Fn(&mut State, &Path, u64, &Facts) + Sync) {
+    fn read(&self, files: &[(Arc<Path>, u64)], keep: impl Fn(&mut State, &Arc<Path>, u64, &Facts) + Sync) {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut reader = Reader::default();
@@ -250,7 +252,7 @@ impl Symbols {
 
     fn take_in(&self, state: &mut State, changed: &[(PathBuf, u64)]) {
         let mut put = |(path, stamp): &(PathBuf, u64), facts: Option<Facts>| match facts {
-            Some(facts) => state.index.put(path, *stamp, &facts),
+            Some(facts) => state.index.put(path.as_path(), *stamp, &facts),
             None => state.index.remove(path),
         };
         let take = |changed: &[(PathBuf, u64)]| -> Vec<Option<Facts>> {
