@@ -19,11 +19,11 @@ fn cargo() -> Vec<u8> {
     format!("{build}\nrunning 60013 tests\n{passing}{run}").into_bytes()
 }
 
-/// A report in JUnit's format with its cases many times over.
+/// A report in JUnit's format with its suites many times over.
 fn junit(name: &str, times: usize) -> Vec<u8> {
     let text = String::from_utf8_lossy(&output(name)).into_owned();
-    let begin = text.find("<testcase").expect("a case");
-    let end = text.rfind("</testcase>").expect("a case") + "</testcase>".len();
+    let begin = text.find("<testsuite ").expect("a suite");
+    let end = text.rfind("</testsuite>").expect("a suite") + "</testsuite>".len();
     format!("{}{}{}", &text[..begin], text[begin..end].repeat(times), &text[end..]).into_bytes()
 }
 
