@@ -122,6 +122,15 @@ pub enum FileError {
         /// The limit.
         limit: u64,
     },
+    /// Git runs what is written there.
+    #[error(
+        "{path} is not written here: git runs programs that are named in it, outside of any sandbox; ask a person \
+         to change it, with an editor or with `git` itself"
+    )]
+    Guarded {
+        /// The file.
+        path: String,
+    },
     /// Another process holds the file's lock.
     #[error("{path} is locked by another process; try again when it is done")]
     Locked {

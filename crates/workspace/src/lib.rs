@@ -25,6 +25,7 @@ mod edit;
 mod error;
 mod glob;
 mod grep;
+mod guarded;
 mod ledger;
 mod live;
 mod look;

@@ -170,6 +170,7 @@ impl Workspace {
         bytes: &[u8],
     ) -> Result<Staged, FileError> {
         let io = |source| FileError::Io { action: "write", path: path.to_string(), source };
+        self.check_guarded(path)?;
         if let Some(stat) = old
             && stat.st_mode & 0o222 == 0
         {
@@ -195,6 +196,7 @@ impl Workspace {
     /// Removes a file; the name itself, not what a symlink points to.
     pub(crate) fn unlink(&self, path: &ContainedPath) -> Result<(), FileError> {
         let failed = |errno| FileError::from_errno(errno, "delete", path);
+        self.check_guarded(path)?;
         let (parent, name) =
             split(&path.relative).ok_or_else(|| FileError::IsFolder { path: path.to_string() })?;
         let dir = self.root.open_dir(parent).map_err(failed)?;

@@ -40,6 +40,22 @@ async fn a_grandchild_over_the_memory_cap_is_named() {
     }
 }
 
+/// Where a look enforces the caps, children that end without a pause must not put it off.
+#[tokio::test]
+async fn a_stream_of_ending_children_hides_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let storm = "(while :; do (: &) ; done) & python3 -c '
+import subprocess, sys
+hog = \"x = bytearray(40 << 20)\\nimport time\\ntime.sleep(25)\"
+sys.exit(max(abs(each.wait()) for each in [subprocess.Popen([sys.executable, \"-c\", hog]) for i in range(4)]))
+'";
+    for tier in TIERS {
+        let sandbox = capped(tier, place.path(), Caps { memory: Some(64 << 20), ..Caps::default() });
+        let response = sh(&sandbox, storm).await;
+        assert_eq!(response.outcome, Outcome::OutOfMemory { limit: Some(64 << 20) }, "{tier}: {response:?}");
+    }
+}
+
 #[tokio::test]
 async fn many_processes_that_share_memory_are_not_over_the_cap() {
     let place = tempfile::tempdir().unwrap();

@@ -307,3 +307,28 @@ async fn a_cancelled_search_ends() {
     let reply = client.call_with("Grep", json!({"pattern": "x"}), cancel, Progress::default()).await;
     assert!(reply.is_error && reply.all_text().contains("cancelled"), "{}", reply.all_text());
 }
+
+#[tokio::test]
+async fn no_file_tool_writes_what_git_runs() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write(".git/config", "[core]\n");
+    read(&client, ".git/config").await;
+    let patch = "--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+evil\n";
+    let delete = "--- a/.git/config\n+++ /dev/null\n@@ -1 +0,0 @@\n-[core]\n";
+    for (tool, arguments) in [
+        ("Write", json!({"file_path": ".git/hooks/pre-commit", "content": "evil"})),
+        ("Write", json!({"file_path": ".git/config", "content": "evil"})),
+        ("Edit", json!({"file_path": ".git/config", "old_string": "core", "new_string": "evil"})),
+        ("apply_patch", json!({"patch": patch})),
+        ("apply_patch", json!({"patch": delete})),
+    ] {
+        let refused = client.err(tool, arguments).await;
+        assert!(
+            refused.contains("git runs programs") && refused.contains("ask a person"),
+            "{tool}: {refused}"
+        );
+    }
+    assert_eq!(get(&bench, ".git/config"), "[core]\n");
+    assert!(!bench.root().join(".git/hooks").exists());
+}

@@ -8,7 +8,7 @@ use super::{
     to_path,
     tree::{Difference, Differences},
 };
-use crate::{Workspace, beneath::split, temp::Temp, walk};
+use crate::{Workspace, beneath::split, guarded, temp::Temp, walk};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, FileType, Mode as Bits, OFlags},
@@ -266,6 +266,10 @@ fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {
 }
 
 fn parent(workspace: &Workspace, path: &Path) -> Result<(OwnedFd, std::ffi::OsString), Errno> {
+    // No snapshot holds anything of git's own; one that does was not made here.
+    if guarded::in_git(path) {
+        return Err(Errno::PERM);
+    }
     let (folder, name) = split(path).ok_or(Errno::INVAL)?;
     Ok((workspace.root.open_dir(folder)?, name.to_owned()))
 }

@@ -128,3 +128,32 @@ fn an_edit_through_update_keeps_line_ends() {
     .unwrap();
     assert_eq!(b.get("f"), "\u{FEFF}1\r\n2\r\n");
 }
+
+#[test]
+fn what_git_runs_is_read_but_not_written() {
+    let b = Box::new();
+    b.put(".git/config", "[core]\n");
+    b.put(".git/info/exclude", "x\n");
+    b.put("githooks/pre-push", "#!/bin/sh\n");
+    std::os::unix::fs::symlink("../githooks", b.path(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink(".git/config", b.path("innocent")).unwrap();
+    for name in [
+        ".git/config",
+        "innocent",
+        ".git/hooks/pre-commit",
+        "githooks/pre-push",
+        "sub/.git",
+        "sub/.git/hooks/pre-commit",
+        ".git/commondir",
+    ] {
+        let path = b.ws.resolve(name).unwrap();
+        let refused = b.ws.update::<()>(&path, Expected::Anything, |_| Ok(b"evil".into()));
+        let Err(UpdateError::File(error)) = refused else { panic!("{name}: {refused:?}") };
+        assert!(error.to_string().contains("is not written here: git runs programs"), "{name}: {error}");
+    }
+    assert_eq!((b.get(".git/config"), b.get("githooks/pre-push")), ("[core]\n".into(), "#!/bin/sh\n".into()));
+    assert!(!b.path("sub").exists() && !b.path(".git/commondir").exists());
+    assert!(b.read(".git/config").is_ok(), "reading is no harm");
+    let other = b.ws.resolve(".git/info/exclude").unwrap();
+    b.ws.update::<()>(&other, Expected::Anything, |_| Ok(b"y\n".into())).unwrap();
+}
