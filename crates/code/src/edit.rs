@@ -15,7 +15,8 @@ use crate::parse::{Depth, Parsed, Reader};
 /// Which symbol.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// Its name: `Foo`, `(*T).Foo`, `T.foo`, `T::foo`, `mod.foo`, with `:line` when there are several.
+    /// Its name: `Foo`, `(*T).Foo`, `T.foo`, `T::foo`, `mod.foo`, with `:line` or `:line:column` when there
+    /// are several.
     pub name: &'a str,
     /// What the file's module may be called in such a name.
     pub modules: &'a [&'a str],
@@ -60,11 +61,14 @@ pub struct Listed {
     pub kind: Kind,
     /// Where its name stands.
     pub line: usize,
+    /// And in which column, where the line does not tell.
+    pub column: Option<usize>,
 }
 
 impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} ({})", self.name, self.line, self.kind.name())
+        let column = self.column.map(|column| format!(":{column}")).unwrap_or_default();
+        write!(f, "{}:{}{column} ({})", self.name, self.line, self.kind.name())
     }
 }
 
@@ -93,8 +97,10 @@ pub enum EditError {
     Ambiguous {
         /// What was looked for.
         name: String,
-        /// All of them.
+        /// The first of them.
         candidates: Vec<Listed>,
+        /// How many there are.
+        total: usize,
     },
     /// A function was asked for.
     #[error("{found} is not a function")]
@@ -138,7 +144,8 @@ pub fn edit(
     let before = Reader::default().parse(language, source).ok_or(EditError::Unreadable)?;
     let symbols = before.outline(Depth::Everything);
     let callable = matches!(change, Change::Body(_) | Change::Signature(_) | Change::MethodAfter(_));
-    let search = Search { language, symbols: &symbols, name: target.name, modules: target.modules, callable };
+    let search =
+        Search { language, source, symbols: &symbols, name: target.name, modules: target.modules, callable };
     let symbol = search.one()?;
     let job = Job { before: &before, symbols: &symbols, symbol };
     let edited = match change {
@@ -177,7 +184,7 @@ impl Job<'_> {
 
     fn listed(&self) -> Listed {
         let name = find::shown(self.before.language, self.symbol);
-        Listed { name, kind: self.symbol.kind, line: self.symbol.line }
+        Listed { name, kind: self.symbol.kind, line: self.symbol.line, column: None }
     }
 
     /// The indentation of the line on which the symbol's declaration begins.

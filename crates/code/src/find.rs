@@ -1,19 +1,21 @@
 //! Finding the symbol that a name means.
 
 use crate::edit::{EditError, Listed};
+use crate::indent;
 use crate::language::Language;
 use crate::outline::{Kind, Symbol};
 
-/// Names that are offered when none fits.
+/// Names that are offered when none fits, or several do.
 const OFFERED: usize = 10;
 
 /// A name as an agent writes it: `Foo`, `(*T).Foo`, `T.foo`, `T::foo`, `mod.foo`, `<T as Trait>::foo`, each perhaps
-/// with `:line`.
+/// with `:line` or `:line:column`.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     path: Vec<String>,
     of_trait: Option<String>,
     line: Option<usize>,
+    column: Option<usize>,
     /// `impl T` asks for the block.
     block: bool,
 }
@@ -21,12 +23,13 @@ struct Wanted {
 impl Wanted {
     fn parse(name: &str) -> Self {
         let mut name = name.trim();
-        let mut line = None;
-        if let Some((before, digits)) = name.rsplit_once(':')
+        let (mut line, mut column) = (None, None);
+        while let Some((before, digits)) = name.rsplit_once(':')
+            && column.is_none()
             && !before.ends_with(':')
             && let Ok(number) = digits.trim().parse()
         {
-            (name, line) = (before, Some(number));
+            (name, column, line) = (before, line, Some(number));
         }
         let mut of_trait = None;
         let mut block = false;
@@ -53,7 +56,7 @@ impl Wanted {
             .map(|part| part.trim_matches(['(', ')', '*', '&', ' ']).to_owned())
             .filter(|part| !part.is_empty() && part != "prototype")
             .collect();
-        Self { path, of_trait, line, block }
+        Self { path, of_trait, line, column, block }
     }
 
     /// How well a symbol fits: 0 exactly, more the more is left open; `None` not at all.
@@ -65,7 +68,7 @@ impl Wanted {
         if self.line.is_some_and(|line| line != symbol.line) || (self.block && symbol.kind != Kind::Impl) {
             return None;
         }
-        if self.of_trait.is_some() && self.of_trait != symbol.of_trait {
+        if self.of_trait.is_some() && self.of_trait.as_deref() != symbol.of_trait.as_deref() {
             return None;
         }
         let owners: Vec<&str> = symbol.owner.split('.').filter(|part| !part.is_empty()).collect();
@@ -108,6 +111,7 @@ fn last_part(path: &str) -> String {
 /// What is looked for.
 pub(crate) struct Search<'a> {
     pub(crate) language: Language,
+    pub(crate) source: &'a [u8],
     pub(crate) symbols: &'a [Symbol],
     pub(crate) name: &'a str,
     pub(crate) modules: &'a [&'a str],
@@ -118,14 +122,18 @@ impl<'a> Search<'a> {
     /// The one symbol that is meant.
     pub(crate) fn one(&self) -> Result<&'a Symbol, EditError> {
         let wanted = Wanted::parse(self.name);
-        let fitting = |symbol: &&'a Symbol| wanted.fits(symbol, self.modules).map(|loose| (loose, *symbol));
+        let at = wanted.line.zip(wanted.column).map(|(line, column)| place(self.source, line, column));
+        let fitting = |symbol: &&'a Symbol| {
+            let here = at.is_none_or(|at| at == symbol.name_at.start);
+            wanted.fits(symbol, self.modules).filter(|_| here).map(|loose| (loose, *symbol))
+        };
         let all: Vec<(usize, &Symbol)> = self.symbols.iter().filter_map(|symbol| fitting(&symbol)).collect();
         if all.is_empty() {
             return Err(self.not_found(&wanted));
         }
-        let mut left: Vec<&Symbol> = all.iter().map(|(_, symbol)| *symbol).collect();
+        let mut left = all.clone();
         if self.callable {
-            left.retain(|symbol| symbol.kind.is_callable());
+            left.retain(|(_, symbol)| symbol.kind.is_callable());
             if left.is_empty() {
                 let found = all[0].1;
                 return Err(EditError::NotAFunction { found: self.listed(found) });
@@ -133,30 +141,38 @@ impl<'a> Search<'a> {
         }
         // each rule holds only as long as something fits it
         let closest = all.iter().map(|(loose, _)| *loose).min().unwrap_or_default();
-        let exact: Vec<&Symbol> =
-            all.iter().filter(|(loose, _)| *loose == closest).map(|(_, it)| *it).collect();
-        let rules: [&dyn Fn(&Symbol) -> bool; 4] = [
-            &|symbol| symbol.kind != Kind::Impl || wanted.block,
-            &|symbol| wanted.line.is_some() || !symbol.overload,
-            &|symbol| exact.iter().any(|it| std::ptr::eq(*it, symbol)),
-            &|symbol| !symbol.local,
+        type Rule<'r> = dyn Fn(usize, &Symbol) -> bool + 'r;
+        let rules: [&Rule<'_>; 4] = [
+            &|_, symbol| symbol.kind != Kind::Impl || wanted.block,
+            &|_, symbol| wanted.line.is_some() || !symbol.overload,
+            &|loose, _| loose == closest,
+            &|_, symbol| !symbol.local,
         ];
         for rule in rules {
-            if left.iter().any(|symbol| rule(symbol)) {
-                left.retain(|symbol| rule(symbol));
+            if left.iter().any(|(loose, symbol)| rule(*loose, symbol)) {
+                left.retain(|(loose, symbol)| rule(*loose, symbol));
             }
         }
         match left.as_slice() {
-            [one] => Ok(one),
-            several => Err(EditError::Ambiguous {
-                name: self.name.to_owned(),
-                candidates: several.iter().map(|symbol| self.listed(symbol)).collect(),
-            }),
+            [(_, one)] => Ok(one),
+            several => Err(self.ambiguous(several)),
         }
     }
 
+    fn ambiguous(&self, several: &[(usize, &Symbol)]) -> EditError {
+        let mut candidates: Vec<Listed> =
+            several.iter().take(OFFERED).map(|(_, symbol)| self.listed(symbol)).collect();
+        let names: Vec<(String, usize)> = candidates.iter().map(|it| (it.name.clone(), it.line)).collect();
+        // a getter and its setter may stand on one line
+        for (listed, (_, symbol)) in candidates.iter_mut().zip(several) {
+            let same = names.iter().filter(|(name, line)| (name, *line) == (&listed.name, listed.line));
+            listed.column = (same.count() > 1).then(|| column_of(self.source, symbol));
+        }
+        EditError::Ambiguous { name: self.name.to_owned(), candidates, total: several.len() }
+    }
+
     fn listed(&self, symbol: &Symbol) -> Listed {
-        Listed { name: shown(self.language, symbol), kind: symbol.kind, line: symbol.line }
+        Listed { name: shown(self.language, symbol), kind: symbol.kind, line: symbol.line, column: None }
     }
 
     fn not_found(&self, wanted: &Wanted) -> EditError {
@@ -182,6 +198,26 @@ impl<'a> Search<'a> {
             total,
         }
     }
+}
+
+/// Where a column of a line is, both from 1.
+fn place(source: &[u8], line: usize, column: usize) -> usize {
+    let start = match line.checked_sub(2) {
+        None => indent::line_start(source, source.len().min(3)),
+        Some(lines) => {
+            memchr::memchr_iter(b'\n', source).nth(lines).map_or(source.len(), |newline| newline + 1)
+        }
+    };
+    let text = source.iter().enumerate().skip(start);
+    let letters = text.filter(|(_, byte)| **byte & 0xC0 != 0x80).map(|(at, _)| at);
+    letters.take(column).last().unwrap_or(usize::MAX)
+}
+
+/// The column of a symbol's name, in characters from 1.
+fn column_of(source: &[u8], symbol: &Symbol) -> usize {
+    let at = symbol.name_at.start;
+    let line = source.get(indent::line_start(source, at)..at).unwrap_or_default();
+    String::from_utf8_lossy(line).chars().count() + 1
 }
 
 /// A symbol's name as it is shown and may be given back.
@@ -233,6 +269,11 @@ mod tests {
         assert_eq!(path("T::foo:12"), "T|foo");
         assert_eq!(Wanted::parse("T::foo:12").line, Some(12));
         assert_eq!(Wanted::parse("T::foo").line, None);
+        let placed = Wanted::parse("T::foo:12:5");
+        assert_eq!(
+            (placed.path.join("|"), placed.line, placed.column),
+            ("T|foo".to_owned(), Some(12), Some(5))
+        );
         assert_eq!(Wanted::parse("<T as fmt::Display>::fmt").of_trait.as_deref(), Some("Display"));
         assert_eq!(path("<T as fmt::Display>::fmt"), "T|fmt");
         assert!(Wanted::parse("impl From<u8> for T").block);

@@ -1,11 +1,18 @@
 //! Symbols, and the one walk that collects them for every language.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tree_sitter::Node;
 
 use crate::parse::{Depth, Parsed};
 use crate::rules::{self, Draft, Scope, Visit};
+
+/// Symbols in symbols, and bytes of what one belongs to. What goes beyond was written to hurt: it is not collected.
+const NESTING: usize = 64;
+const OWNER: usize = 1024;
+/// Beginnings of one declaration.
+const STARTS: usize = 8;
 
 /// What a symbol is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,9 +101,9 @@ pub struct Symbol {
     /// Another name it goes by: `default` for what a module exports so.
     pub alias: Option<&'static str>,
     /// What it belongs to, outermost first, joined by `.`; empty at the top.
-    pub owner: String,
+    pub owner: Arc<str>,
     /// The trait whose implementation it belongs to.
-    pub of_trait: Option<String>,
+    pub of_trait: Option<Arc<str>>,
     /// The symbol around it, as an index into the outline.
     pub container: Option<usize>,
     /// Everything of it, with doc comments, attributes, decorators and overloads.
@@ -132,7 +139,14 @@ struct Outer {
 #[derive(Default)]
 struct Frame {
     container: Option<usize>,
+    /// What its symbols belong to, and how deep that is.
+    owner: Arc<str>,
+    level: usize,
     local: bool,
+    /// In an object a comma is no part of what is before it.
+    object: bool,
+    /// The symbol that a semicolon would be part of, were it next.
+    unclosed: Option<usize>,
     outer: Option<Outer>,
     /// Comments and attributes that wait for what they belong to.
     run: Option<Run>,
@@ -186,6 +200,11 @@ impl Walk<'_, '_> {
             local: frame.local,
             within: frame.container.map(|at| self.symbols[at].kind),
         };
+        if let Some(at) = frame.unclosed.take()
+            && matches!(node.kind(), ";" | ",")
+        {
+            self.symbols[at].full.end = node.end_byte();
+        }
         let visit = rules::visit(self.parsed.language, node, &scope);
         if matches!(visit, Visit::Prefix) {
             frame.extend_run(node, self.parsed.source);
@@ -194,7 +213,14 @@ impl Walk<'_, '_> {
         let run = frame.run.take().filter(|run| node.start_position().row <= run.row + 1);
         frame.row = Some(last_row(node));
         let full = run.as_ref().map_or(node.start_byte(), |run| run.start)..node.end_byte();
-        let same = Frame { container: frame.container, local: frame.local, ..Frame::default() };
+        let same = Frame {
+            container: frame.container,
+            owner: Arc::clone(&frame.owner),
+            level: frame.level,
+            local: frame.local,
+            object: node.kind() == "object",
+            ..Frame::default()
+        };
         match visit {
             Visit::Prefix | Visit::Skip => None,
             Visit::Descend => Some(same),
@@ -203,11 +229,23 @@ impl Walk<'_, '_> {
                 Some(Frame { outer: Some(outer), ..same })
             }
             Visit::Symbol(draft) => {
+                let long = draft.owner.as_ref().map_or(frame.owner.len(), String::len) > OWNER;
+                if long || frame.level >= NESTING {
+                    frame.outer = None;
+                    return None;
+                }
                 let overload = run.as_ref().is_some_and(|run| run.overload);
                 let at = self.take(node, &draft, full, frame, overload);
+                frame.unclosed = (draft.closed_behind && !frame.object).then_some(at);
                 let callable = draft.kind.is_callable();
                 let enter = self.depth == Depth::Everything || !callable;
-                enter.then(|| Frame { container: Some(at), local: callable, ..Frame::default() })
+                enter.then(|| Frame {
+                    container: Some(at),
+                    owner: self.symbols[at].path().into(),
+                    level: frame.level + 1,
+                    local: callable,
+                    ..Frame::default()
+                })
             }
         }
     }
@@ -239,12 +277,9 @@ impl Walk<'_, '_> {
             None => rules::text(source, name_at.clone()).into_owned(),
         };
         let container = frame.container.map(|at| &self.symbols[at]);
-        let owner = match (&draft.owner, container) {
-            (Some(owner), _) => owner.clone(),
-            (None, Some(container)) => container.path(),
-            (None, None) => String::new(),
-        };
-        let of_trait = draft.of_trait.clone().or_else(|| container.and_then(|it| it.of_trait.clone()));
+        let owner = draft.owner.as_deref().map_or_else(|| Arc::clone(&frame.owner), Arc::from);
+        let own = draft.of_trait.as_deref().map(Arc::from);
+        let of_trait = own.or_else(|| container.and_then(|it| it.of_trait.clone()));
         let head = starts.last().copied().unwrap_or(start);
         let end = draft.signature_end.max(head);
         let end = head + source[head..end].trim_ascii_end().len();
@@ -256,7 +291,7 @@ impl Walk<'_, '_> {
             owner,
             of_trait,
             container: frame.container,
-            full: all.start..all.end.max(draft.end.unwrap_or_default()),
+            full: all,
             name_at,
             signature: head..end,
             starts,
@@ -326,6 +361,7 @@ fn wrap(
         outermost.alias = alias.or(outer.alias);
         outermost.marks_overload |= outer.marks_overload;
     }
+    starts.truncate(STARTS);
     outermost.starts = starts;
     outermost
 }

@@ -135,16 +135,35 @@ impl Parsed<'_> {
         }
     }
 
+    /// Where a name stands in the code, not in its comments and texts: the first `most` places.
+    #[must_use]
+    pub fn uses(&self, name: &str, most: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.visit(|node| {
+            let here = || self.source.get(node.byte_range()) == Some(name.as_bytes());
+            if found.len() < most && node.child_count() == 0 && node.kind().contains("identifier") && here() {
+                found.push(node.start_byte());
+            }
+            found.len() < most
+        });
+        found
+    }
+
     /// String literals and the like that reach over a line end, so that white space in them counts.
     pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
+        // a string that stands alone as a statement moves with the code
+        let mut statement = 0..0;
         self.visit(|node| {
             let at = node.byte_range();
             if at.end < within.start || at.start > within.end {
                 return false;
             }
             let lines = node.end_position().row > node.start_position().row;
-            if lines && is_string(node.kind()) && !is_docstring(node) {
+            if node.kind() == "expression_statement" {
+                statement = at.clone();
+            }
+            if lines && is_string(node.kind()) && (node.kind() != "string" || at != statement) {
                 found.push(at);
                 return false;
             }
@@ -159,11 +178,6 @@ fn is_string(kind: &str) -> bool {
         kind,
         "raw_string_literal" | "string_literal" | "interpreted_string_literal" | "template_string" | "string"
     )
-}
-
-/// A string that stands alone as a statement: its lines move with the code.
-fn is_docstring(node: Node<'_>) -> bool {
-    node.kind() == "string" && node.parent().is_some_and(|parent| parent.kind() == "expression_statement")
 }
 
 fn shown(kind: &str) -> String {

@@ -45,8 +45,8 @@ pub(crate) struct Draft<'t> {
     pub(crate) block: bool,
     pub(crate) signature_end: usize,
     pub(crate) overload: bool,
-    /// The end, when it is behind the node's.
-    pub(crate) end: Option<usize>,
+    /// Whether a semicolon right behind the node is part of it.
+    pub(crate) closed_behind: bool,
 }
 
 impl<'t> Draft<'t> {
@@ -63,7 +63,7 @@ impl<'t> Draft<'t> {
             block: body.is_some_and(|body| is_block(body.kind())),
             signature_end: body.map_or(node.end_byte(), |body| body.start_byte()),
             overload: false,
-            end: None,
+            closed_behind: false,
         }
     }
 

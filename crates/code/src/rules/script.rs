@@ -38,14 +38,14 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         }
         // a namespace's body is a block as a function's is
         "statement_block" if scope.within == Some(Kind::Module) => Visit::Descend,
-        "method_definition" => with_semicolon(Draft::new(Kind::Method, node), node),
+        "method_definition" => with_semicolon(Draft::new(Kind::Method, node)),
         "method_signature" => {
             let overload = scope.within == Some(Kind::Class);
-            with_semicolon(Draft { overload, ..Draft::new(Kind::Method, node) }, node)
+            with_semicolon(Draft { overload, ..Draft::new(Kind::Method, node) })
         }
-        "abstract_method_signature" => with_semicolon(Draft::new(Kind::Method, node), node),
+        "abstract_method_signature" => with_semicolon(Draft::new(Kind::Method, node)),
         "public_field_definition" | "field_definition" => field(node),
-        "property_signature" => with_semicolon(Draft::new(Kind::Variable, node), node),
+        "property_signature" => with_semicolon(Draft::new(Kind::Variable, node)),
         _ => scope.unknown(node),
     }
 }
@@ -136,17 +136,15 @@ fn field(node: Node<'_>) -> Visit<'_> {
     let function = node.child_by_field_name("value").and_then(function_in);
     let kind = if function.is_some() { Kind::Method } else { Kind::Variable };
     let draft = Draft { name, ..Draft::new(kind, node) };
-    with_semicolon(
-        function.map_or(draft, |function| holding(Draft { name, ..Draft::new(kind, node) }, function)),
-        node,
-    )
+    with_semicolon(match function {
+        Some(function) => holding(draft, function),
+        None => draft,
+    })
 }
 
 /// In classes and interfaces the semicolon is no part of the node.
-fn with_semicolon<'t>(draft: Draft<'t>, node: Node<'t>) -> Visit<'t> {
-    let end = node.next_sibling().filter(|next| matches!(next.kind(), ";" | ",")).map(|next| next.end_byte());
-    let end = end.filter(|_| node.parent().is_some_and(|parent| parent.kind() != "object"));
-    Draft { end, ..draft }.visit()
+fn with_semicolon(draft: Draft<'_>) -> Visit<'_> {
+    Draft { closed_behind: true, ..draft }.visit()
 }
 
 fn without_semicolon(kind: Kind, node: Node<'_>, overload: bool) -> Visit<'_> {

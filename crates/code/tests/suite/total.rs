@@ -176,3 +176,47 @@ fn deep_nesting_is_no_danger() {
         try_everything(language, source.as_bytes());
     }
 }
+
+/// Sources that were written to hurt: what is kept of them stays in proportion to them.
+#[test]
+fn what_is_collected_stays_in_proportion() {
+    let most = |language, source: &str| {
+        let mut kept = 0;
+        for depth in [Depth::Items, Depth::Everything] {
+            let symbols = outline(language, source.as_bytes(), depth);
+            // siblings share what they belong to
+            let mut owners: Vec<_> = symbols.iter().map(|symbol| symbol.owner.as_ptr()).collect();
+            owners.sort();
+            owners.dedup();
+            let longest = symbols.iter().map(|symbol| symbol.owner.len()).max().unwrap_or_default();
+            kept = kept.max(owners.len() * longest.min(1100));
+            assert!(longest <= 1100, "{longest}");
+            assert!(symbols.iter().all(|symbol| symbol.starts.len() <= 9));
+        }
+        kept
+    };
+    let deep = "class A {\n".repeat(50_000) + &"}".repeat(50_000);
+    assert_eq!(outline(Language::Java, deep.as_bytes(), Depth::Items).len(), 64);
+    assert!(most(Language::Java, &deep) < 64 * 1100);
+    let script = "class A { m() { ".repeat(10_000) + &"}}".repeat(10_000);
+    assert_eq!(outline(Language::TypeScript, script.as_bytes(), Depth::Everything).len(), 64);
+    // one very long name, and many that belong to it
+    let wide = format!("class {} {{ {} }}", "A".repeat(100_000), "a(){} ".repeat(20_000));
+    assert_eq!(outline(Language::TypeScript, wide.as_bytes(), Depth::Everything).len(), 1);
+    let wide = format!("class {} {{ {} }}", "A".repeat(1000), "a(){} ".repeat(20_000));
+    assert_eq!(outline(Language::TypeScript, wide.as_bytes(), Depth::Everything).len(), 20_001);
+    assert!(most(Language::TypeScript, &wide) < 10_000);
+    // and none of it keeps an edit
+    let target = Target { name: "m", modules: &[] };
+    let done = edit(Language::TypeScript, script.as_bytes(), &target, &Change::Body("x()")).unwrap();
+    assert_eq!((done.symbol.as_str(), done.bytes.len() < 40), ("A.m", true));
+    let target = Target { name: "a", modules: &[] };
+    let told = edit(Language::TypeScript, wide.as_bytes(), &target, &Change::Body("x()")).unwrap_err();
+    let code::EditError::Ambiguous { candidates, total, .. } = told else { panic!("{told}") };
+    assert_eq!((candidates.len(), total), (10, 20_000));
+    let name = candidates[1].to_string().replace(" (method)", "");
+    let target = Target { name: &name, modules: &[] };
+    let done = edit(Language::TypeScript, wide.as_bytes(), &target, &Change::Body("x()")).unwrap();
+    let text = String::from_utf8(done.bytes).unwrap();
+    assert!(text.contains("{ a(){} a(){\n") && text.matches("x()").count() == 1, "{name}");
+}

@@ -23,8 +23,6 @@ pub(crate) struct Done {
     changed: bool,
 }
 
-// `feedback` is taken by all of them as by `Edit`, which shows it: seven times more would be dear.
-
 /// One change as the tools ask for it.
 struct Asked {
     file_path: String,
@@ -106,7 +104,7 @@ pub(crate) struct BodyArgs {
     function_name: String,
     new_body: String,
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -130,7 +128,7 @@ pub(crate) struct SignatureArgs {
     function_name: String,
     new_signature: String,
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -155,7 +153,7 @@ pub(crate) struct MethodArgs {
     method_name: String,
     new_method: String,
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -174,7 +172,7 @@ pub(crate) struct SymbolArgs {
     symbol: String,
     new_code: String,
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -197,7 +195,7 @@ pub(crate) struct DeleteArgs {
     file_path: String,
     symbol: String,
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -303,7 +301,7 @@ fn change(call: &Call, tool: &str, asked: &Asked) -> Result<(Facts<Done>, Option
     };
     let text = format!("{} {symbol} in {shown}{lines}", asked.what.said());
     let facts = Done { path: shown, symbol, first_line, last_line, changed: true };
-    let touched = Touched { path, before: written.old, after: written.new };
+    let touched = Touched { path, before: written.old, after: Some(written.new) };
     Ok((Facts { text, facts }, Some(touched)))
 }
 
@@ -341,10 +339,16 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
                 false => ToolError::with_hint(message, format!("nearest: {}, {more} more", list(&near))),
             }
         }
-        EditError::Ambiguous { candidates, .. } => ToolError::with_hint(
-            format!("\"{}\" is ambiguous in {path}: {} candidates", asked.name, candidates.len()),
-            format!("pass one of {}", list(&candidates)),
-        ),
+        EditError::Ambiguous { candidates, total, .. } => {
+            let more = match total - candidates.len() {
+                0 => String::new(),
+                more => format!(", {more} more"),
+            };
+            ToolError::with_hint(
+                format!("\"{}\" is ambiguous in {path}: {total} candidates", asked.name),
+                format!("pass one of {}{more}", list(&candidates)),
+            )
+        }
         error @ EditError::DoesNotParse { .. } => {
             ToolError::with_hint(error.to_string(), "nothing was written")
         }

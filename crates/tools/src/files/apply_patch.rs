@@ -22,6 +22,7 @@ pub(crate) struct ApplyPatch;
 pub(crate) struct Args {
     patch: String,
     #[serde(default)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -91,13 +92,12 @@ fn apply(call: &Call, patch: &str) -> Result<(Facts<Done>, Vec<Touched>), ToolEr
             let changed = Changed { path: file.path.to_string(), status: status(&file) };
             let _ = write!(text, "\n{} {}", changed.status, changed.path);
             files.push(changed);
-            match file.now {
-                Some((version, bytes)) => {
-                    ledger.record(&file.path, version, Some(Arc::clone(&bytes)));
-                    touched.push(Touched { path: file.path, before: file.before, after: bytes });
-                }
+            match &file.now {
+                Some((version, bytes)) => ledger.record(&file.path, *version, Some(Arc::clone(bytes))),
                 None => ledger.forget(&file.path),
             }
+            let after = file.now.map(|(_, bytes)| bytes);
+            touched.push(Touched { path: file.path, before: file.before, after });
         }
     });
     for note in &report.notes {

@@ -25,6 +25,7 @@ pub(crate) struct Args {
     #[serde(default)]
     replace_all: Option<bool>,
     #[serde(default)]
+    #[schemars(with = "Wanted", description = "none: no check after the change")]
     feedback: Option<Wanted>,
 }
 
@@ -79,7 +80,7 @@ fn edit(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let written = written?;
     let text = format!("replaced {} occurrence(s) in {path}", lines.len());
     let facts = Done { path: path.to_string(), lines };
-    Ok((Facts { text, facts }, Touched { path, before: written.old, after: written.new }))
+    Ok((Facts { text, facts }, Touched { path, before: written.old, after: Some(written.new) }))
 }
 
 fn refused(path: &ContainedPath, error: EditError) -> ToolError {

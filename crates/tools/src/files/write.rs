@@ -20,6 +20,7 @@ pub(crate) struct Args {
     file_path: String,
     content: String,
     #[serde(default)]
+    #[schemars(with = "Wanted")]
     feedback: Option<Wanted>,
 }
 
@@ -77,7 +78,7 @@ fn write(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> 
     call.session.ledgers.with(&call.workspace, |ledger| {
         ledger.record(&path, written.version, Some(Arc::clone(&written.new)));
     });
-    Ok((Facts { text, facts }, Touched { path, before: written.old, after: written.new }))
+    Ok((Facts { text, facts }, Touched { path, before: written.old, after: Some(written.new) }))
 }
 
 fn put(

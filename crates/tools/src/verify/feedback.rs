@@ -6,7 +6,10 @@ use super::{
     format,
     project::{Project, nearest},
 };
-use crate::{Call, ToolError, code::lsp::Warm};
+use crate::{
+    Call, ToolError,
+    code::lsp::{News, Warm, Was},
+};
 use ::verify::{Detector, Facts as _, Finding, LintAsk, Plan, Scope};
 use std::{
     collections::{HashMap, HashSet},
@@ -27,8 +30,9 @@ const NEWS: Duration = Duration::from_secs(20);
 const DIFF: usize = 500;
 /// Findings that are shown.
 const SHOWN: usize = 50;
-/// Files of one patch that are looked at.
+/// Files of one patch that are looked at, and those that a language server is asked about.
 const FILES: usize = 5;
+const ASKED: usize = 50;
 /// Files whose findings are remembered.
 const REMEMBERED: usize = 2000;
 /// How long a look before an edit may take; it is given up for the whole project when it takes longer.
@@ -39,18 +43,39 @@ const BESIDE: usize = 200;
 const LARGEST: u64 = 2 << 20;
 
 /// The argument that turns feedback off: one edit of several often breaks code on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[schemars(description = "none: no check after the change")]
 pub(crate) enum Wanted {
     None,
+}
+
+/// Shown by ten tools, so in as few bytes as can be; what it does, `Edit` says.
+impl schemars::JsonSchema for Wanted {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Wanted".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"enum": ["none"]})
+    }
 }
 
 /// A file that was just changed.
 pub(crate) struct Touched {
     pub(crate) path: ContainedPath,
     pub(crate) before: Option<Vec<u8>>,
-    pub(crate) after: Arc<[u8]>,
+    /// Nothing for one that was deleted.
+    pub(crate) after: Option<Arc<[u8]>>,
+}
+
+impl Touched {
+    fn was(&self) -> Was<'_> {
+        Was { file: &self.path, before: self.before.as_deref(), gone: self.after.is_none() }
+    }
 }
 
 /// Findings of file versions this session has seen: what an edit introduced and cured is told against them.
@@ -133,34 +158,109 @@ pub(crate) async fn feedback(call: &Call, wanted: Option<Wanted>, touched: Vec<T
     let of_a_language = |touched: &Touched| {
         call.host().languages.all().iter().any(|detector| detector.owns(touched.path.relative()))
     };
-    let touched: Vec<Touched> = touched.into_iter().filter(of_a_language).collect();
-    for touched in touched.iter().take(FILES) {
-        if let Some(part) = one(call, touched).await {
+    let mut touched: Vec<Touched> = touched.into_iter().filter(of_a_language).collect();
+    touched.sort_by_key(|touched| touched.after.is_none());
+    let mut errors = Vec::new();
+    let servers = servers(call, &touched);
+    for (n, touched) in touched.iter().enumerate() {
+        let server = servers.iter().find(|server| server.files.contains(&n));
+        // All files of a server are asked about with the first of them.
+        let first = server.filter(|server| server.files.first() == Some(&n));
+        if first.is_none() && (n >= FILES || touched.after.is_none()) {
+            continue;
+        }
+        let changed = first.map(|server| server.changed.as_slice()).unwrap_or_default();
+        let part = match &touched.after {
+            Some(after) if n < FILES => {
+                one(call, (touched, after), server.map(|it| &it.warm), changed, &mut errors).await
+            }
+            _ => match server {
+                Some(server) => only_news(call, &server.warm, changed).await,
+                None => None,
+            },
+        };
+        if let Some(part) = part {
             text.push('\n');
             text.push_str(part.trim_end());
         }
     }
-    if touched.len() > FILES {
-        let _ = write!(text, "\n{} more files were not checked; run_lint tells", touched.len() - FILES);
+    let written = touched.iter().filter(|touched| touched.after.is_some()).count();
+    if written > FILES {
+        let _ = write!(text, "\n{} more files were not checked; run_lint tells", written - FILES);
     }
     text
 }
 
-async fn one(call: &Call, touched: &Touched) -> Option<String> {
+/// A language server that is up, and the files of a change that it serves.
+struct Server<'a> {
+    warm: Warm,
+    files: Vec<usize>,
+    changed: Vec<Was<'a>>,
+}
+
+fn servers<'a>(call: &Call, touched: &'a [Touched]) -> Vec<Server<'a>> {
+    let mut all: Vec<Server<'a>> = Vec::new();
+    for (n, touched) in touched.iter().enumerate().take(ASKED) {
+        let Some(warm) = Warm::of(call, &touched.path) else { continue };
+        match all.iter_mut().find(|server| server.warm.is(&warm)) {
+            Some(server) => {
+                server.files.push(n);
+                server.changed.push(touched.was());
+            }
+            None => all.push(Server { warm, files: vec![n], changed: vec![touched.was()] }),
+        }
+    }
+    all
+}
+
+/// What the language servers that are up say about a change, beginning with a line break; empty when nothing.
+pub(crate) async fn news(call: &Call, touched: &[Touched]) -> String {
+    let mut text = String::new();
+    for server in servers(call, touched) {
+        if let Some(part) = only_news(call, &server.warm, &server.changed).await {
+            text.push('\n');
+            text.push_str(part.trim_end());
+        }
+    }
+    text
+}
+
+async fn only_news(call: &Call, warm: &Warm, changed: &[Was<'_>]) -> Option<String> {
+    let news = timeout(NEWS, warm.news(call, changed)).await.ok().flatten()?;
+    let mut text = String::new();
+    tell(warm.name(), &news, &mut text);
+    (!text.is_empty()).then_some(text)
+}
+
+/// The feedback on one file; `changed` are the files that the server is to be asked about with it, `told` the errors
+/// it has told.
+async fn one(
+    call: &Call,
+    touched: (&Touched, &Arc<[u8]>),
+    warm: Option<&Warm>,
+    changed: &[Was<'_>],
+    told: &mut Vec<String>,
+) -> Option<String> {
+    let (touched, after) = touched;
     let (detector, project) = at_home(call, &touched.path)?;
     let file = project.own(&touched.path.relative().to_string_lossy());
     let checks = Checks::default();
     let news = {
-        let mut rest = std::pin::pin!(checks.run(call, &project, detector, touched, &file));
-        match Warm::of(call, &touched.path) {
+        let mut rest = std::pin::pin!(checks.run(call, &project, detector, (touched, after), &file));
+        match warm {
             None => {
                 rest.await;
                 None
             }
             Some(warm) => {
                 let due = Instant::now() + patience(detector.language());
-                let mut news =
-                    std::pin::pin!(timeout(NEWS, warm.news(call, &touched.path, touched.before.as_deref())));
+                let ask = async {
+                    match changed {
+                        [] => Some(News { errors: Vec::new(), unchecked: 0 }),
+                        changed => warm.news(call, changed).await,
+                    }
+                };
+                let mut news = std::pin::pin!(timeout(NEWS, ask));
                 let told = tokio::select! {
                     told = &mut news => {
                         let _ = timeout_at(due, rest).await;
@@ -168,7 +268,7 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
                     }
                     () = &mut rest => news.await,
                 };
-                told.ok().flatten().map(|errors| (warm.name(), errors))
+                told.ok().flatten().map(|news| (warm.name(), news))
             }
         }
     };
@@ -184,7 +284,11 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
         let _ = write!(text, "syntax error in {}:\n{why}", touched.path);
         return Some(text);
     }
-    let errors = news.map(|(server, errors)| tell(server, &errors, &mut text).unwrap_or_default());
+    let fine = news.as_ref().is_none_or(|(_, news)| news.errors.is_empty());
+    if let Some((server, news)) = news {
+        tell(server, &news, &mut text);
+        told.extend(news.errors);
+    }
     match found.into_inner() {
         None => {}
         Some(Err(line)) => {
@@ -194,13 +298,13 @@ async fn one(call: &Call, touched: &Touched) -> Option<String> {
             // What the server has said need not be said again.
             let said = |finding: &Finding| {
                 let place = format!("{}:{}:", finding.file, finding.line);
-                errors.iter().flatten().any(|error| error.starts_with(&place))
+                told.iter().any(|error| error.starts_with(&place))
             };
             found.retain(|finding| !said(finding));
-            lint(call, detector, touched, found, &mut text);
+            lint(call, detector, (touched, after), found, &mut text);
         }
     }
-    if !late.is_empty() && errors.is_none_or(|errors| errors.is_empty()) {
+    if !late.is_empty() && fine {
         let _ = writeln!(text, "{late}: not waited for; run_lint and run_format tell");
     }
     match format {
@@ -235,7 +339,7 @@ impl Checks {
         call: &Call,
         project: &Arc<Project>,
         detector: &'static dyn Detector,
-        touched: &Touched,
+        touched: (&Touched, &Arc<[u8]>),
         file: &str,
     ) {
         let format = async {
@@ -256,19 +360,21 @@ impl Checks {
     }
 }
 
-/// Tells the errors that a language server found; gives them back.
-fn tell(server: &str, errors: &[String], text: &mut String) -> Option<Vec<String>> {
-    if errors.is_empty() {
-        return None;
+/// Tells the errors that a language server found.
+fn tell(server: &str, news: &News, text: &mut String) {
+    let errors = &news.errors;
+    if !errors.is_empty() {
+        let _ = writeln!(text, "post-edit errors ({}, {server}):", errors.len());
     }
-    let _ = writeln!(text, "post-edit errors ({}, {server}):", errors.len());
     for error in errors.iter().take(SHOWN) {
         let _ = writeln!(text, "{error}");
     }
     if errors.len() > SHOWN {
         let _ = writeln!(text, "… {} more", errors.len() - SHOWN);
     }
-    Some(errors.to_vec())
+    if news.unchecked > 0 {
+        let _ = writeln!(text, "{} more files that may use it were not checked", news.unchecked);
+    }
 }
 
 enum Format {
@@ -282,12 +388,12 @@ async fn formatted(
     call: &Call,
     project: &Arc<Project>,
     detector: &'static dyn Detector,
-    touched: &Touched,
+    (touched, after): (&Touched, &Arc<[u8]>),
 ) -> Format {
     let shown = touched.path.to_string();
     let file = project.own(&shown);
-    let new = match format::one(call, project, detector, &file, &touched.after).await {
-        Ok(Ok(new)) if *new == *touched.after => return Format::Fine,
+    let new = match format::one(call, project, detector, &file, after).await {
+        Ok(Ok(new)) if *new == **after => return Format::Fine,
         Ok(Ok(new)) => new,
         Ok(Err(why)) if detector.blames_source(&why) => return Format::Syntax(::verify::bound(&why, 1500)),
         Ok(Err(why)) => return Format::Said(format!("format: {}", ::verify::bound(&why, 500))),
@@ -303,7 +409,7 @@ async fn formatted(
     {
         return Format::Said(format!("format: {shown} was not formatted before either; run_format mends it"));
     }
-    Format::Diff(unified_diff(&shown, &touched.after, &new, DIFF))
+    Format::Diff(unified_diff(&shown, after, &new, DIFF))
 }
 
 /// The linter's findings in one file.
@@ -388,12 +494,18 @@ fn keep_beside(
 
 /// Tells what the edit introduced and cured, and counts what was there. What hides everything else cures nothing:
 /// the findings behind it are remembered until it is gone.
-fn lint(call: &Call, detector: &dyn Detector, touched: &Touched, mut found: Vec<Finding>, text: &mut String) {
+fn lint(
+    call: &Call,
+    detector: &dyn Detector,
+    (touched, after): (&Touched, &Arc<[u8]>),
+    mut found: Vec<Finding>,
+    text: &mut String,
+) {
     let key = key(call, &touched.path);
     let baselines = &call.session.baselines;
     let before = touched.before.as_deref();
     let known = before.and_then(|before| baselines.of(&key, Version::of(before)));
-    let edit = Region::of(before.unwrap_or_default(), &touched.after);
+    let edit = Region::of(before.unwrap_or_default(), after);
     let hiding = |findings: &[Finding]| findings.iter().any(|finding| detector.hides_others(finding));
     let (hides, hid) = (hiding(&found), known.as_deref().is_some_and(hiding));
     let (mut introduced, mut old): (Vec<&Finding>, usize) = (Vec::new(), 0);
@@ -443,7 +555,7 @@ fn lint(call: &Call, detector: &dyn Detector, touched: &Touched, mut found: Vec<
     }
     let still = |was: Finding| edit.moved(was.line).map(|line| Finding { line, ..was });
     found.extend(hidden.into_iter().filter_map(still));
-    baselines.keep(key, Version::of(&touched.after), found);
+    baselines.keep(key, Version::of(after), found);
 }
 
 /// The lines that an edit changed: everything between a common beginning and a common end.

@@ -23,7 +23,7 @@ mod survey;
 mod tests;
 mod tests_covering;
 
-pub(crate) use feedback::{Baselines, Touched, Wanted, feedback, look_before};
+pub(crate) use feedback::{Baselines, Touched, Wanted, feedback, look_before, news};
 pub(crate) use format::RunFormat;
 pub(crate) use last_test_failures::LastTestFailures;
 pub(crate) use lint::{RunLint, RunTypecheck};

@@ -46,6 +46,16 @@ async fn each_has_a_schema_without_noise_in_which_everything_has_a_type() {
 }
 
 #[tokio::test]
+async fn whoever_gives_feedback_shows_how_to_turn_it_off() {
+    let bench = Bench::new();
+    let shown = |tool: &&tools::Listed| properties(&tool.input_schema).contains_key("feedback");
+    let names: Vec<&str> = bench.host.tools().listed().iter().filter(shown).map(|it| it.spec.name).collect();
+    let expected = "Write Edit apply_patch edit_function_body change_function_signature insert_after_method \
+                    replace_symbol insert_before_symbol insert_after_symbol delete_symbol";
+    assert_eq!(names.join(" "), expected);
+}
+
+#[tokio::test]
 async fn each_takes_what_the_pipeline_offers() {
     let bench = Setup { workspaces: &["a", "b"], ..Setup::default() }.bench();
     for tool in bench.host.tools().listed() {

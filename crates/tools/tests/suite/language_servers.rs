@@ -314,6 +314,65 @@ async fn all_languages_of_one_root() {
     until(async || servers(&bench.root()).is_empty().then_some(())).await;
 }
 
+/// Feedback tells what an edit brings against the file as it was, whatever was said before; a package is one; what was
+/// deleted is missed; what was not looked at is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn go_feedback_is_about_the_edit_and_the_package() {
+    let bench = equipped("polyglot/go");
+    for n in 0..9 {
+        bench.write(&format!("mods/m{n}/go.mod"), format!("module example.com/m{n}\n\ngo 1.21\n"));
+        let name = if n == 8 { "Target" } else { "Other" };
+        bench.write(&format!("mods/m{n}/m.go"), format!("package m\n\n// Target\nfunc {name}() {{}}\n"));
+    }
+    bench.write(
+        "calc/twice.go",
+        "package calc\n\n// Add is used here: \"Add\"\nfunc Twice(a int) int { return Add(a, a) }\n",
+    );
+    let client = bench.client();
+    let edit = |old: &str, new: &str| json!({"file_path": "main.go", "old_string": old, "new_string": new});
+    bash(&client, "sed -i 's/calc.Add(/calc.Addd(/' main.go").await;
+    let text = client.ok("diagnostics", json!({"file_path": "main.go"})).await;
+    assert!(text.contains("undefined: calc.Addd"), "{text}");
+    bash(&client, "sed -i 's/calc.Addd(/calc.Add(/' main.go").await;
+    client.ok("Read", json!({"file_path": "main.go"})).await;
+    let text = client.ok("Edit", edit("calc.Add(", "calc.Addd(")).await;
+    assert!(text.contains("post-edit errors (1, gopls):") && text.contains("undefined: calc.Addd"), "{text}");
+    client.ok("Edit", edit("calc.Addd(", "calc.Add(")).await;
+    // The other file of the package does not name the folder.
+    client.ok("Read", json!({"file_path": "calc/calc.go"})).await;
+    let edit = json!({"file_path": "calc/calc.go", "old_string": "func Add(a, b int) int {", "new_string": "func Add(a, b, c int) int {"});
+    let text = client.ok("Edit", edit).await;
+    assert!(text.contains("post-edit errors (2, gopls):"), "{text}");
+    assert!(text.contains("\ncalc/twice.go:4:") && text.contains("\nmain.go:"), "{text}");
+    client.ok("undo", json!({})).await;
+    // A symbol by its name in a file is what the code has, not what a comment has.
+    let text = client.ok("find_definition", json!({"file_path": "calc/twice.go", "symbol": "Add"})).await;
+    assert!(text.contains("1. calc/calc.go:"), "{text}");
+    let text = client.ok("find_definition", json!({"symbol": "calc.Twice"})).await;
+    assert!(text.contains("1. calc/twice.go:4:6"), "{text}");
+    // A file that is deleted leaves its users behind.
+    client.ok("Read", json!({"file_path": "main.go"})).await;
+    let edit =
+        json!({"file_path": "main.go", "old_string": "calc.Add(", "new_string": "calc.Twice(1) + calc.Add("});
+    let text = client.ok("Edit", edit).await;
+    assert!(!text.contains("post-edit errors"), "{text}");
+    client.ok("Read", json!({"file_path": "calc/twice.go"})).await;
+    let gone = "--- a/calc/twice.go\n+++ /dev/null\n@@ -1,4 +0,0 @@\n-package calc\n-\n-// Add is used here: \"Add\"\n-func Twice(a int) int { return Add(a, a) }\n";
+    let text = client.ok("apply_patch", json!({"patch": gone})).await;
+    assert!(text.contains("undefined: calc.Twice"), "{text}");
+    // Nine projects mention it; one was not asked.
+    let text = client.err("find_definition", json!({"symbol": "Target"})).await;
+    assert!(
+        !text.contains("in this workspace") && text.contains("1 more project(s) were not asked: mods/m8"),
+        "{text}"
+    );
+    for name in ["1x", "func", ""] {
+        let rename = json!({"file_path": "calc/calc.go", "symbol": "Add", "new_name": name, "apply": true});
+        let text = client.err("rename_symbol", rename).await;
+        assert!(text.starts_with(&format!("rename_symbol: new_name \"{name}\" is ")), "{text}");
+    }
+}
+
 fn at_add(bench: &Bench) -> Value {
     let (line, col) = place(bench, "main.go", "Add(");
     json!({"file_path": "main.go", "line": line, "col": col})

@@ -7,7 +7,8 @@ use super::{
     trouble::Trouble,
 };
 use crate::{Call, ToolError};
-use ::lsp::{Lines, Position, outline, to_uri};
+use ::code::{Language, Reader};
+use ::lsp::{Lines, Position, locations, outline, to_uri};
 use ::verify::Detector;
 use serde_json::{Value, json};
 use std::{
@@ -44,6 +45,9 @@ pub(super) struct Spot {
     /// `file:line:col`, as agents see it.
     pub(super) shown: String,
 }
+
+/// A project: its server, its language, a file of it.
+pub(super) type Project = (Key, &'static dyn Detector, ContainedPath);
 
 /// The detector that owns a file.
 pub(super) fn owner(
@@ -171,9 +175,7 @@ async fn in_file(call: &Call, tool: &str, ready: Ready, symbol: &str) -> Result<
             return Err(ToolError::with_hint(why, "pass line as well").into());
         }
     }
-    let name = names::last(symbol);
-    if let Some(byte) = names::word(&ready.text, name) {
-        let position = ready.lines().position(byte, ready.server.client.encoding());
+    if let Some(position) = used(call, &ready, names::last(symbol)).await? {
         return Ok(ready.at(position));
     }
     let known: Vec<String> = all.iter().take(LISTED).map(names::Named::path).collect();
@@ -182,9 +184,41 @@ async fn in_file(call: &Call, tool: &str, ready: Ready, symbol: &str) -> Result<
     Err(ToolError::caller(why).into())
 }
 
+/// Where a name is used in a file: the first place whose definition the server knows. Comments and texts, where
+/// many names stand first, count only when there is nothing else.
+async fn used(call: &Call, ready: &Ready, name: &str) -> Result<Option<Position>, Trouble> {
+    /// Places that are tried.
+    const TRIED: usize = 8;
+    let (text, word) = (ready.text.clone(), name.to_owned());
+    let places = match Language::of_path(ready.file.relative()) {
+        None => Vec::new(),
+        Some(language) => {
+            let look = move |_: &Call| {
+                let mut reader = Reader::default();
+                let parsed = reader.parse(language, text.as_bytes());
+                Ok(parsed.map(|parsed| parsed.uses(&word, TRIED)).unwrap_or_default())
+            };
+            call.blocking(look).await?
+        }
+    };
+    let lines = ready.lines();
+    let encoding = ready.server.client.encoding();
+    let places: Vec<Position> = places.into_iter().map(|byte| lines.position(byte, encoding)).collect();
+    if places.len() > 1 {
+        for position in &places {
+            let params = json!({"textDocument": ready.document(), "position": position});
+            if !locations(&ready.server.ask(call, "textDocument/definition", params).await?).is_empty() {
+                return Ok(Some(*position));
+            }
+        }
+    }
+    let anywhere = || names::word(&ready.text, name).map(|byte| lines.position(byte, encoding));
+    Ok(places.first().copied().or_else(anywhere))
+}
+
 /// A symbol of the workspace by its name alone.
 async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Trouble> {
-    let found = super::workspace_symbols::exactly(call, tool, symbol).await?;
+    let (found, unasked) = super::workspace_symbols::exactly(call, tool, symbol).await?;
     match found.as_slice() {
         [one] => {
             let ready = ready(call, tool, &one.file).await?;
@@ -193,8 +227,12 @@ async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Tr
             Ok(ready.at(position))
         }
         [] => {
-            let why = format!("{tool}: no symbol {symbol} in this workspace");
-            Err(ToolError::with_hint(why, "pass file_path and line, or look with workspace_symbols").into())
+            let hint = "pass file_path and line, or look with workspace_symbols";
+            let why = match unasked.as_slice() {
+                [] => format!("{tool}: no symbol {symbol} in this workspace"),
+                some => format!("{tool}: no symbol {symbol} where it was looked for; {}", left_out(some)),
+            };
+            Err(ToolError::with_hint(why, hint).into())
         }
         several => {
             let list: Vec<&str> = several.iter().take(LISTED).map(|one| one.shown.as_str()).collect();
@@ -204,27 +242,41 @@ async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Tr
     }
 }
 
-/// The projects that these files belong to, with one file of each.
-pub(super) fn projects(call: &Call, files: Vec<PathBuf>) -> Vec<(Key, &'static dyn Detector, ContainedPath)> {
+/// Projects that were not asked, in words.
+pub(super) fn left_out(unasked: &[Key]) -> String {
+    /// Projects that are named.
+    const NAMED: usize = 5;
+    let names: Vec<&str> = unasked.iter().take(NAMED).map(|key| key.root.as_str()).collect();
+    let more = if unasked.len() > NAMED { ", …" } else { "" };
+    format!("{} more project(s) were not asked: {}{more}", unasked.len(), names.join(", "))
+}
+
+/// The projects that these files belong to, with one file of each; and those that are too many to be asked.
+pub(super) fn projects(call: &Call, files: Vec<PathBuf>) -> (Vec<Project>, Vec<Key>) {
     /// Servers that are asked at once.
     const SERVERS: usize = 8;
     let languages = &call.host().languages;
-    let mut found: Vec<(Key, &'static dyn Detector, ContainedPath)> = Vec::new();
+    let mut found: Vec<Project> = Vec::new();
+    let mut unasked: Vec<Key> = Vec::new();
     let mut seen: HashSet<(PathBuf, &str)> = HashSet::new();
     for file in files {
         let owner = languages.all().iter().copied().find(|detector| detector.owns(&file));
         let Some(detector) = owner else { continue };
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-        if found.len() >= SERVERS || !seen.insert((folder, detector.language())) {
+        if !seen.insert((folder, detector.language())) {
             continue;
         }
         let key = Key::of(&call.workspace, detector, &file);
-        if let Ok(path) = call.workspace.resolve(&file)
-            && !found.iter().any(|(known, ..)| *known == key)
-        {
-            found.push((key, detector, path));
+        if found.iter().any(|(known, ..)| *known == key) || unasked.contains(&key) {
+            continue;
+        }
+        match call.workspace.resolve(&file) {
+            Ok(_) if found.len() >= SERVERS => unasked.push(key),
+            Ok(path) => found.push((key, detector, path)),
+            Err(_) => {}
         }
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
-    found
+    unasked.sort();
+    (found, unasked)
 }

@@ -13,18 +13,25 @@ use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{Diagnostic, Lines, Severity};
 use futures_util::future::join_all;
 use std::{
+    collections::{HashMap, HashSet},
     fmt::Write as _,
     path::{Path, PathBuf},
-    sync::PoisonError,
+    sync::{
+        PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
-use workspace::ContainedPath;
+use workspace::{ContainedPath, GlobQuery, Version};
 
 /// Diagnostics that are shown.
 const SHOWN: usize = 100;
 /// Bytes of one message.
 const MESSAGE: usize = 1000;
-/// Files that use a changed one and are looked at with it.
+/// Files that use a changed one and are looked at with it, and those of a Go package.
 const USERS: usize = 8;
+const PACKAGE: usize = 32;
+/// Files of a folder that are looked through.
+const FOLDER: usize = 1000;
 
 /// Tells what is wrong with a file.
 pub(crate) struct Diagnostics;
@@ -33,7 +40,7 @@ read_tool!(
     Diagnostics,
     File,
     "diagnostics",
-    "Errors and warnings of a file from its language server, as of now.",
+    "Errors and warnings of a file, from its language server.",
     diagnostics
 );
 
@@ -41,7 +48,7 @@ async fn diagnostics(call: &Call, args: &File) -> Result<String, Trouble> {
     let ready = ready(call, "diagnostics", &args.file_path).await?;
     let server = &ready.server;
     let mut found = server.in_time(call, server.client.diagnose(&ready.path)).await?;
-    server.said(&ready.path, &found);
+    server.said(&ready.path, &ready.text, &found);
     found.sort_by_key(|one| (one.range.start, one.severity));
     if found.is_empty() {
         return Ok(format!("no problems in {} ({})", ready.file, server.name));
@@ -62,17 +69,56 @@ fn line(server: &Running, file: &str, lines: &Lines<'_>, one: &Diagnostic) -> St
     format!("{file}:{line}:{col}: {}: {message}{code}", one.severity.word())
 }
 
+/// What a server said about a file, and about which world.
+pub(super) struct Said {
+    /// The file's text.
+    text: Version,
+    /// How many changes the server had been told of.
+    stand: u64,
+    found: Vec<Diagnostic>,
+}
+
 impl Running {
-    /// Remembers what it said about a file.
-    fn said(&self, path: &Path, found: &[Diagnostic]) {
-        let mut all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(path.to_owned(), found.to_vec());
+    /// Remembers what it said about a file with this text.
+    fn said(&self, path: &Path, text: &str, found: &[Diagnostic]) {
+        let said = Said { text: Version::of(text.as_bytes()), stand: self.stand(), found: found.to_vec() };
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), said);
     }
 
-    /// What it last said about a file.
-    fn known(&self, path: &Path) -> Option<Vec<Diagnostic>> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    fn stand(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
+
+    /// What it said about a file when it had been told of this many changes; about this text, if one is given.
+    fn known(&self, path: &Path, stand: u64, text: Option<&str>) -> Option<Vec<Diagnostic>> {
+        let all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |said: &&Said| text.is_none_or(|text| said.text == Version::of(text.as_bytes()));
+        all.get(path).filter(|said| said.stand == stand).filter(same).map(|said| said.found.clone())
+    }
+}
+
+/// A text as servers are shown it.
+fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()
+}
+
+/// A file that was just changed, and what it was.
+#[derive(Clone, Copy)]
+pub(crate) struct Was<'a> {
+    pub(crate) file: &'a ContainedPath,
+    /// Nothing for a new one.
+    pub(crate) before: Option<&'a [u8]>,
+    /// It was deleted.
+    pub(crate) gone: bool,
+}
+
+/// What changes brought.
+pub(crate) struct News {
+    /// Errors, a line each.
+    pub(crate) errors: Vec<String>,
+    /// Files that may use what was changed and were not looked at.
+    pub(crate) unchecked: usize,
 }
 
 /// A server that is up for a file that was just changed.
@@ -91,99 +137,161 @@ impl Warm {
         self.0.name
     }
 
-    /// Errors that a change brought to the file and to those that use it, a line each; `None` when the server
-    /// cannot tell.
-    pub(crate) async fn news(
-        &self,
-        call: &Call,
-        file: &ContainedPath,
-        before: Option<&[u8]>,
-    ) -> Option<Vec<String>> {
+    /// Whether it is the same server.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+
+    /// Errors that changes brought to the files and to those that use them; `None` when the server cannot tell.
+    pub(crate) async fn news(&self, call: &Call, changed: &[Was<'_>]) -> Option<News> {
         let server = &self.0;
-        let users = call.blocking({
-            let (file, language) = (file.clone(), server.key.language);
-            move |call| Ok(users(call, &file, language))
-        });
-        let mut files = vec![file.clone()];
-        files.extend(users.await.ok()?);
+        let (users, unchecked) = call
+            .blocking({
+                let changed: Vec<ContainedPath> = changed.iter().map(|was| was.file.clone()).collect();
+                let language = server.key.language;
+                move |call| Ok(users(call, &changed, language))
+            })
+            .await
+            .ok()?;
+        let mut files: Vec<ContainedPath> =
+            changed.iter().filter(|was| !was.gone).map(|was| was.file.clone()).collect();
+        files.extend(users);
         let paths: Vec<PathBuf> = files.iter().map(|file| server.theirs(file.relative())).collect();
-        self.look_back(call, &files, &paths, before).await?;
-        let texts = server.sync(call, &files).await.ok()?;
-        server.settle(call).await.ok()?;
+        let (old, texts) = self.look_back(call, changed, &files, &paths).await?;
         let found = join_all(paths.iter().map(|path| server.client.diagnose(path))).await;
-        let mut news = Vec::new();
-        for (((file, path), text), found) in files.iter().zip(&paths).zip(&texts).zip(found) {
+        let mut errors = Vec::new();
+        for ((((file, path), text), mut old), found) in
+            files.iter().zip(&paths).zip(&texts).zip(old).zip(found)
+        {
             let found = found.ok()?;
-            let mut old = server.known(path).unwrap_or_default();
             let lines = Lines::of(text);
             for one in found.iter().filter(|one| one.severity == Severity::Error) {
                 let same = |was: &Diagnostic| was.message == one.message && was.code == one.code;
                 match old.iter().position(same) {
                     Some(at) => drop(old.swap_remove(at)),
-                    None => news.push(line(server, &file.to_string(), &lines, one)),
+                    None => errors.push(line(server, &file.to_string(), &lines, one)),
                 }
             }
-            server.said(path, &found);
+            server.said(path, text, &found);
         }
-        Some(news)
+        Some(News { errors, unchecked })
     }
 
-    /// What the server said before the change, where that is not known: it has not been told of it yet.
+    /// What the server says of the files without the changes, and their texts with them, which it then knows. What it
+    /// said once counts only if nothing else has changed since.
     async fn look_back(
         &self,
         call: &Call,
+        changed: &[Was<'_>],
         files: &[ContainedPath],
         paths: &[PathBuf],
-        before: Option<&[u8]>,
-    ) -> Option<()> {
+    ) -> Option<(Vec<Vec<Diagnostic>>, Vec<String>)> {
         let server = &self.0;
         let client = &server.client;
-        let unknown: Vec<usize> = (0..files.len()).filter(|n| server.known(&paths[*n]).is_none()).collect();
-        if unknown.is_empty() {
-            return Some(());
+        let before: HashMap<PathBuf, Option<String>> =
+            changed.iter().map(|was| (server.theirs(was.file.relative()), was.before.map(plain))).collect();
+        let stand = server.stand();
+        let as_said = |(path, text): (&PathBuf, &Option<String>)| {
+            text.as_ref().is_none_or(|text| server.known(path, stand, Some(text)).is_some())
+        };
+        let mut trusted = before.iter().all(as_said);
+        // A new or deleted file was not there, or was, as long as the server has not been told.
+        let only_texts = changed.iter().all(|was| was.before.is_some() && !was.gone);
+        let mut texts = None;
+        if only_texts {
+            texts = Some(server.sync(call, files).await.ok()?);
+            server.settle(call).await.ok()?;
+            trusted &= server.stand() <= stand + changed.len() as u64;
         }
-        if let (Some(before), Some(path)) = (before, paths.first()) {
-            let text = String::from_utf8_lossy(before);
-            client.show(path, text.strip_prefix('\u{feff}').unwrap_or(&text));
-        }
-        for n in unknown {
-            if n == 0 && before.is_none() {
-                server.said(&paths[0], &[]);
-                continue;
+        let known = |path: &PathBuf| match before.get(path) {
+            Some(None) => Some(Vec::new()),
+            _ => server.known(path, stand, None).filter(|_| trusted),
+        };
+        let mut old: Vec<Option<Vec<Diagnostic>>> = paths.iter().map(known).collect();
+        if old.iter().any(Option::is_none) {
+            for (path, text) in &before {
+                if let Some(text) = text {
+                    client.show(path, text);
+                }
             }
-            if n > 0 {
-                let file = files[n].clone();
-                let read = move |call: &Call| super::told::source(&call.workspace, &file);
-                client.show(&paths[n], &call.blocking(read).await.ok()?);
+            for n in (0..paths.len()).filter(|n| old[*n].is_none()).collect::<Vec<_>>() {
+                if texts.is_none() && !before.contains_key(&paths[n]) {
+                    let file = files[n].clone();
+                    let read = move |call: &Call| super::told::source(&call.workspace, &file);
+                    client.show(&paths[n], &call.blocking(read).await.ok()?);
+                }
+                old[n] = Some(client.diagnose(&paths[n]).await.ok()?);
             }
-            server.said(&paths[n], &client.diagnose(&paths[n]).await.ok()?);
+            for (path, text) in paths.iter().zip(texts.iter().flatten()) {
+                client.show(path, text);
+            }
         }
-        Some(())
+        if texts.is_none() {
+            texts = Some(server.sync(call, files).await.ok()?);
+        }
+        server.settle(call).await.ok()?;
+        Some((old.into_iter().map(Option::unwrap_or_default).collect(), texts?))
     }
 }
 
-/// Sources of the same language that name the file's module, the nearest first.
-fn users(call: &Call, file: &ContainedPath, language: &str) -> Vec<ContainedPath> {
+/// Sources of the same language that may use one of these files, the nearest first, and how many more there are.
+fn users(call: &Call, changed: &[ContainedPath], language: &str) -> (Vec<ContainedPath>, usize) {
+    let mut seen: HashSet<PathBuf> = changed.iter().map(|file| file.relative().to_owned()).collect();
+    let mut found = Vec::new();
+    for file in changed {
+        let mut of_one =
+            if language == "go" { go_users(call, file.relative()) } else { named_by(call, file) };
+        let shared = |other: &PathBuf| {
+            let same = |pair: &(std::path::Component<'_>, std::path::Component<'_>)| pair.0 == pair.1;
+            other.components().zip(file.relative().components()).take_while(same).count()
+        };
+        of_one.sort_by_key(|other| std::cmp::Reverse(shared(other)));
+        of_one.retain(|other| seen.insert(other.clone()));
+        let resolved = of_one.into_iter().filter_map(|other| call.workspace.resolve(other).ok());
+        found
+            .extend(resolved.filter(|other| {
+                owner(call, "", other).is_ok_and(|detector| detector.language() == language)
+            }));
+    }
+    // A package is checked as one.
+    let most = if language == "go" { PACKAGE } else { USERS };
+    let unchecked = found.len().saturating_sub(most);
+    found.truncate(most);
+    (found, unchecked)
+}
+
+/// Files that name a file's module.
+fn named_by(call: &Call, file: &ContainedPath) -> Vec<PathBuf> {
     let relative = file.relative();
     let stem = relative.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let folder = || relative.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    // The file of a folder is known by the folder's name, a Go file always.
-    let named_by_folder = language == "go" || ["mod", "index", "__init__", "lib", "main"].contains(&stem);
-    let name = if named_by_folder { folder().unwrap_or(stem) } else { stem };
-    if name.len() < 2 {
-        return Vec::new();
-    }
-    let mut found: Vec<ContainedPath> = files_with(call, name)
-        .into_iter()
-        .filter(|other| other != relative)
-        .filter_map(|other| call.workspace.resolve(other).ok())
-        .filter(|other| owner(call, "", other).is_ok_and(|detector| detector.language() == language))
-        .collect();
-    let shared = |other: &ContainedPath| {
-        let same = |pair: &(std::path::Component<'_>, std::path::Component<'_>)| pair.0 == pair.1;
-        other.relative().components().zip(relative.components()).take_while(same).count()
+    // The file of a folder is known by the folder's name.
+    let of_folder = ["mod", "index", "__init__", "lib", "main"].contains(&stem);
+    let name = if of_folder { folder().unwrap_or(stem) } else { stem };
+    if name.len() < 2 { Vec::new() } else { files_with(call, name) }
+}
+
+/// The other files of a Go file's package, and those that import it.
+fn go_users(call: &Call, file: &Path) -> Vec<PathBuf> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let beside = |path: &Path| -> Option<Vec<PathBuf>> {
+        let path = call.workspace.resolve(if path == Path::new("") { Path::new(".") } else { path }).ok()?;
+        let query = GlobQuery { pattern: "*.go".to_owned(), path, limit: FOLDER, fresh: false };
+        Some(call.workspace.glob(&query, &AtomicBool::new(false)).ok()?.files)
     };
-    found.sort_by_key(|other| std::cmp::Reverse(shared(other)));
-    found.truncate(USERS);
+    let mut found = beside(folder).unwrap_or_default();
+    found.retain(|other| other.parent() == Some(folder));
+    let module = folder.ancestors().find_map(|root| {
+        let manifest = call.workspace.resolve(root.join("go.mod")).ok()?;
+        let text = call.workspace.read_bytes(&manifest, 1 << 20).ok()?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let name = text.lines().find_map(|line| line.trim().strip_prefix("module "))?;
+        let name = name.split("//").next()?.trim().trim_matches('"').to_owned();
+        Some((name, folder.strip_prefix(root).ok()?.to_string_lossy().into_owned()))
+    });
+    if let Some((module, within)) = module {
+        let path = if within.is_empty() { module } else { format!("{module}/{within}") };
+        found.extend(files_with(call, &format!("\"{path}\"")));
+    }
     found
 }

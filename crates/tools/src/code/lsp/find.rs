@@ -21,7 +21,7 @@ pub(crate) struct FindReferences;
 place_tool!(
     FindDefinition,
     "find_definition",
-    "Where a symbol is defined: give file_path with line and col, or symbol (`Foo`, `T.foo`), or both.",
+    "Where a symbol is defined: give file_path, line and col, or symbol (`Foo`, `T.foo`), or both.",
     definition
 );
 place_tool!(FindReferences, "find_references", "Every use of a symbol, its definition included.", references);

@@ -11,6 +11,7 @@ mod diagnostics;
 mod find;
 mod hierarchy;
 mod hover;
+mod identifiers;
 mod memory;
 mod names;
 mod pool;
@@ -23,7 +24,7 @@ mod told;
 mod trouble;
 mod workspace_symbols;
 
-pub(crate) use diagnostics::{Diagnostics, Warm};
+pub(crate) use diagnostics::{Diagnostics, News, Warm, Was};
 pub(crate) use find::{FindDefinition, FindReferences};
 pub(crate) use hierarchy::CallHierarchy;
 pub(crate) use hover::Hover;

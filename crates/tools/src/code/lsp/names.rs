@@ -1,6 +1,7 @@
 //! Names of symbols as agents write them and as servers do.
 
 use ::lsp::{DocumentSymbol, Encoding, Lines, Position, Range, SymbolKind};
+use std::path::Path;
 
 /// The parts of a name: `(*T).Foo`, `T.foo`, `T::foo` and `impl Trait for T<U>` alike.
 pub(super) fn parts(name: &str) -> Vec<String> {
@@ -18,7 +19,7 @@ pub(super) fn parts(name: &str) -> Vec<String> {
             _ => {}
         }
     }
-    plain.split(['.', ':', '#']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    plain.split(['.', ':', '#', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 /// The last part of a name: what stands in the text.
@@ -30,6 +31,20 @@ pub(super) fn last(name: &str) -> &str {
 /// Whether a path of names ends with another.
 pub(super) fn ends_with(have: &[String], wanted: &[String]) -> bool {
     !wanted.is_empty() && have.ends_with(wanted)
+}
+
+/// Whether a path of names in a file is meant by another, which may begin with names of the file's module.
+pub(super) fn fits(have: &[String], wanted: &[String], file: &Path) -> bool {
+    let shared = have.len().min(wanted.len());
+    let (module, rest) = wanted.split_at(wanted.len() - shared);
+    let names: Vec<&str> = file.iter().filter_map(|part| part.to_str()).collect();
+    let known = |part: &String| {
+        let stem = file.file_stem().and_then(|stem| stem.to_str());
+        matches!(part.as_str(), "crate" | "self" | "super")
+            || stem == Some(part)
+            || names.contains(&part.as_str())
+    };
+    shared > 0 && have.ends_with(rest) && module.iter().all(known)
 }
 
 fn inner(c: char) -> bool {
@@ -48,7 +63,7 @@ pub(super) fn word(text: &str, word: &str) -> Option<usize> {
 
 /// A symbol with what it is in.
 pub(super) struct Named {
-    parts: Vec<String>,
+    pub(super) parts: Vec<String>,
     pub(super) name: String,
     pub(super) kind: SymbolKind,
     pub(super) range: Range,
@@ -124,6 +139,15 @@ mod tests {
         assert_eq!(parts("impl<T> Stack<T>"), ["Stack"]);
         assert_eq!(parts("implode"), ["implode"]);
         assert_eq!((last("(*T).Foo"), last("a::b"), last("foo()"), last("x")), ("Foo", "b", "foo", "x"));
+    }
+
+    #[test]
+    fn a_module_may_stand_before_a_name() {
+        let fit =
+            |have: &str, wanted: &str| fits(&parts(have), &parts(wanted), Path::new("go/calc/shapes.go"));
+        assert!(fit("Add", "calc.Add") && fit("Add", "shapes::Add") && fit("Box.Add", "calc.Box.Add"));
+        assert!(fit("Box.Add", "Box.Add") && fit("Box.Add", "Add") && fit("add", "crate::calc::add"));
+        assert!(!fit("Add", "Box.Add") && !fit("Box.Add", "calc.Add") && !fit("Sub", "calc.Add"));
     }
 
     #[test]

@@ -3,11 +3,15 @@
 use super::{
     args::place_args,
     ask::{Spot, spot},
-    show,
+    identifiers, show,
     told::source,
     trouble::{Trouble, twice},
 };
-use crate::{Call, Class, Group, Spec, Tool, ToolError};
+use crate::{
+    Call, Class, Group, Spec, Tool, ToolError,
+    verify::{Touched, news},
+};
+use ::code::{Language, Problem, Reader};
 use ::lsp::{Kind, TextEdit, UnknownEdit, apply, edits, locations, to_uri};
 use serde_json::json;
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
@@ -58,12 +62,13 @@ struct Renamed {
 }
 
 async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
+    let wrong = |why: String| Trouble::from(ToolError::caller(format!("rename_symbol: {why}")));
     let spot = spot(call, "rename_symbol", &args.at()).await?;
     let server = &spot.ready.server;
+    identifiers::check(server.key.language, &args.new_name).map_err(wrong)?;
     let mut params = origin(call, &spot).await?;
     params["newName"] = json!(args.new_name);
     let answer = server.ask(call, "textDocument/rename", params).await?;
-    let wrong = |why: String| Trouble::from(ToolError::caller(format!("rename_symbol: {why}")));
     let all = edits(&answer).map_err(|UnknownEdit(what)| {
         wrong(format!("{} would also {what} files, which is not supported", server.name))
     })?;
@@ -93,13 +98,27 @@ async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
         return Err(wrong("files changed meanwhile; nothing was written, call again".to_owned()));
     }
     let new = &args.new_name;
+    let (files, broken) = call
+        .blocking(|_| {
+            let broken = files.iter().find_map(breaks);
+            Ok((files, broken))
+        })
+        .await?;
+    if let Some(broken) = broken {
+        let word = if identifiers::reserved(server.key.language, new) { ", a reserved word" } else { "" };
+        return Err(wrong(format!("with \"{new}\"{word}, {broken}; nothing was written")));
+    }
     if args.apply == Some(true) {
-        return Ok(call
-            .blocking({
-                let new = new.clone();
-                move |call| write(call, &new, files)
-            })
-            .await?);
+        let touched = |file: &Renamed| Touched {
+            path: file.path.clone(),
+            before: Some(file.before.clone()),
+            after: Some(file.after.as_slice().into()),
+        };
+        let touched: Vec<Touched> = files.iter().map(touched).collect();
+        let new = new.clone();
+        let mut text = call.blocking(move |call| write(call, &new, files)).await?;
+        text.push_str(&news(call, &touched).await);
+        return Ok(text);
     }
     let mut text = format!("Rename → \"{new}\" would touch {} file(s):\n", files.len());
     let mut room = DIFF;
@@ -109,6 +128,21 @@ async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
         text.push_str(&diff);
     }
     Ok(text)
+}
+
+/// How a file would no longer parse.
+fn breaks(file: &Renamed) -> Option<String> {
+    let language = Language::of_path(file.path.relative())?;
+    let mut reader = Reader::default();
+    let was = reader.parse(language, &file.before)?.problems();
+    let now = reader.parse(language, &file.after)?.problems();
+    if now.len() <= was.len() {
+        return None;
+    }
+    let new =
+        |problem: &&Problem| was.iter().all(|was| was.line != problem.line || was.reason != problem.reason);
+    let problem = now.iter().find(new).or(now.first())?;
+    Some(format!("{} would not parse: line {}: {}", file.path, problem.line, problem.reason))
 }
 
 /// Where to ask: gopls renames all of a generic type's method only at its declaration.

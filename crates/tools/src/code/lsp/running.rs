@@ -1,6 +1,7 @@
 //! One server: how it is started, kept true to the workspace, and ended.
 
 use super::{
+    diagnostics::Said,
     memory,
     pool::Key,
     told::{Asked, Told},
@@ -54,7 +55,9 @@ pub(crate) struct Running {
     words: Arc<Mutex<Vec<u8>>>,
     told: Arc<tokio::sync::Mutex<Told>>,
     /// What it last said about files, against which news are told.
-    pub(super) said: Mutex<HashMap<PathBuf, Vec<::lsp::Diagnostic>>>,
+    pub(super) said: Mutex<HashMap<PathBuf, Said>>,
+    /// How many changes it was told of.
+    pub(super) changes: AtomicU64,
 }
 
 /// A server in use: it does not count as idle meanwhile.
@@ -159,6 +162,7 @@ async fn begin(
         words,
         told,
         said: Mutex::default(),
+        changes: AtomicU64::new(0),
     });
     match tokio::time::timeout(HELLO, running.client.initialize()).await {
         Ok(Ok(())) => {
@@ -372,6 +376,7 @@ impl Running {
             changes.push((path, kind));
         }
         told.follow(seen.stand);
+        self.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
         let text = |path: &Path| seen.changed.get(&self.ours(path)?)?.clone().flatten();
         self.in_time(call, self.client.absorb(&changes, text)).await?;
         for (path, text) in shown.iter().zip(&seen.shown) {

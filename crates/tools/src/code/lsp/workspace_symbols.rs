@@ -2,12 +2,14 @@
 
 use super::{
     args::read_tool,
-    ask::{fresh, projects, up},
-    names, show,
+    ask::{fresh, left_out, projects, ready, up},
+    names,
+    pool::Key,
+    show,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
-use ::lsp::{Location, Position, symbols};
+use ::lsp::{Location, Position, outline, symbols};
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,6 +21,8 @@ use workspace::{GlobQuery, GrepQuery, OutputMode};
 const SHOWN: usize = 50;
 /// Files that are looked at.
 const FILES: usize = 50_000;
+/// Files that are looked into for a name with a path before it.
+const INTO: usize = 12;
 
 /// Finds symbols by name.
 pub(crate) struct WorkspaceSymbols;
@@ -34,7 +38,7 @@ read_tool!(
     WorkspaceSymbols,
     Args,
     "workspace_symbols",
-    "Symbols of the whole workspace, all languages, whose name matches query.",
+    "Symbols of all projects whose name matches query.",
     listed
 );
 
@@ -53,7 +57,7 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
         return Err(ToolError::caller("workspace_symbols: `query` is empty").into());
     }
     let files = call.blocking(|call| Ok(all_files(call))).await?;
-    let (mut hits, problems) = ask_all(call, "workspace_symbols", query, files).await?;
+    let Answers { mut hits, problems, unasked } = ask_all(call, "workspace_symbols", query, files).await?;
     // Those that are called so come before those that only resemble it.
     let wanted = names::parts(query);
     hits.sort_by_key(|hit| !names::ends_with(&hit.path, &wanted));
@@ -66,21 +70,76 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
     for problem in problems {
         let _ = write!(text, "\n{problem}");
     }
+    if !unasked.is_empty() {
+        let _ = write!(text, "\n{}", left_out(&unasked));
+    }
     Ok(text)
 }
 
-/// The symbols that are called `symbol`.
-pub(super) async fn exactly(call: &Call, tool: &'static str, symbol: &str) -> Result<Vec<Hit>, Trouble> {
+/// The symbols that are called `symbol`, and the projects that could not be asked.
+pub(super) async fn exactly(
+    call: &Call,
+    tool: &'static str,
+    symbol: &str,
+) -> Result<(Vec<Hit>, Vec<Key>), Trouble> {
     let name = names::last(symbol).to_owned();
     let word = name.clone();
     let files = call.blocking(move |call| Ok(files_with(call, &word))).await?;
-    let (mut hits, problems) = ask_all(call, tool, &name, files).await?;
+    let Answers { mut hits, problems, unasked } = ask_all(call, tool, &name, files.clone()).await?;
     let wanted = names::parts(symbol);
+    let named = |hit: &&Hit| hit.path.last() == wanted.last() && !names::ends_with(&hit.path, &wanted);
+    let files_of = |hits: &[&Hit]| {
+        let mut files: Vec<PathBuf> = hits.iter().map(|hit| PathBuf::from(&hit.file)).collect();
+        files.sort();
+        files.dedup();
+        files
+    };
+    let others: Vec<&Hit> = hits.iter().filter(named).collect();
+    // Not every server tells what a symbol is in; the file does.
+    let vague: Vec<&Hit> = others.iter().copied().filter(|hit| hit.path.len() < wanted.len()).collect();
+    let (vague, others) = (files_of(&vague), files_of(&others));
     hits.retain(|hit| names::ends_with(&hit.path, &wanted));
+    hits.extend(within(call, tool, &wanted, vague).await?);
+    if hits.is_empty() && wanted.len() > 1 {
+        hits = within(call, tool, &wanted, if others.is_empty() { files } else { others }).await?;
+    }
+    hits.dedup_by(|a, b| a.shown == b.shown);
     match problems.into_iter().next() {
         Some(problem) if hits.is_empty() => Err(ToolError::caller(problem).into()),
-        _ => Ok(hits),
+        _ => Ok((hits, unasked)),
     }
+}
+
+/// The symbols of these files that a path of names means.
+async fn within(
+    call: &Call,
+    tool: &'static str,
+    wanted: &[String],
+    files: Vec<PathBuf>,
+) -> Result<Vec<Hit>, Trouble> {
+    let known = projects(call, files.clone()).0;
+    let mut hits = Vec::new();
+    let served = |file: &&PathBuf| known.iter().any(|(_, detector, _)| detector.owns(file));
+    for file in files.iter().filter(served).take(INTO) {
+        let ready = ready(call, tool, &file.to_string_lossy()).await?;
+        let params = json!({"textDocument": ready.document()});
+        let all =
+            names::flat(&outline(&ready.server.ask(call, "textDocument/documentSymbol", params).await?));
+        for named in all.iter().filter(|named| names::fits(&named.parts, wanted, file)) {
+            let position = names::place(&ready.text, named, ready.server.client.encoding());
+            let lines = ready.lines();
+            let (line, col) = lines.shown(position, ready.server.client.encoding());
+            let text = show::short(lines.line(position.line as usize).trim());
+            let shown = format!("{}:{line}:{col}  {} {}  {text}", ready.file, named.kind.word(), named.name);
+            hits.push(Hit {
+                file: file.to_string_lossy().into_owned(),
+                position,
+                shown,
+                path: named.parts.clone(),
+            });
+        }
+    }
+    Ok(hits)
 }
 
 fn all_files(call: &Call) -> Vec<PathBuf> {
@@ -105,14 +164,23 @@ pub(super) fn files_with(call: &Call, word: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Asks the servers of these files, all at once; also why some gave no answer.
+/// What servers know.
+struct Answers {
+    hits: Vec<Hit>,
+    /// Why some gave no answer.
+    problems: Vec<String>,
+    /// Whom nobody asked.
+    unasked: Vec<Key>,
+}
+
+/// Asks the servers of these files, all at once.
 async fn ask_all(
     call: &Call,
     tool: &'static str,
     query: &str,
     files: Vec<PathBuf>,
-) -> Result<(Vec<Hit>, Vec<String>), Trouble> {
-    let projects = call.blocking(move |call| Ok(projects(call, files))).await?;
+) -> Result<Answers, Trouble> {
+    let (projects, unasked) = call.blocking(move |call| Ok(projects(call, files))).await?;
     let asked = projects.into_iter().map(async |(key, detector, file)| {
         let server = up(call, tool, &key, detector).await?;
         // Some know no project before a file of it is open.
@@ -142,5 +210,5 @@ async fn ask_all(
             Err(Trouble::Tool(error)) => problems.push(error.to_string()),
         }
     }
-    Ok((hits, problems))
+    Ok(Answers { hits, problems, unasked })
 }
