@@ -276,6 +276,49 @@ async fn every_question(bench: &Bench, case: &Case) {
     survives(bench, &client, case).await;
 }
 
+/// A name may be given with what it is in, whatever a server tells of that; and a new one must be a name.
+async fn takes_names_with_what_they_are_in(bench: &Bench, client: &Client) {
+    bench.write("web/src/box.ts", "export class Box {\n  put(a: number): number {\n    return a;\n  }\n}\n");
+    bench.write("python/shapes.py", "# area is computed here\ndef area(w: int, h: int) -> int:\n    return w * h\n\n\nclass Box:\n    def put(self) -> int:\n        return area(1, 2)\n");
+    bench.write(
+        "rust/src/calc.rs",
+        fs::read_to_string(bench.root().join("rust/src/calc.rs")).unwrap()
+            + "\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn fails() {}\n}\n",
+    );
+    for (symbol, place) in [
+        ("shapes.area", "python/shapes.py:2:5  "),
+        ("shapes.Box.put", "python/shapes.py:7:9  "),
+        ("box.Box.put", "web/src/box.ts:2:3  "),
+        ("tests::fails", "rust/src/calc.rs:"),
+    ] {
+        let text = client.ok("find_definition", json!({"symbol": symbol})).await;
+        assert!(text.starts_with("Found 1 definition(s)") && text.contains(place), "{symbol}: {text}");
+    }
+    let text = client.err("hover", json!({"symbol": "Box.put"})).await;
+    assert!(text.contains("ambiguous") && text.contains("box.ts") && text.contains("shapes.py"), "{text}");
+    // A name that is none is not asked for, and one that breaks a file is not written.
+    let rename = |file: &str, symbol: &str, name: &str| json!({"file_path": file, "symbol": symbol, "new_name": name, "apply": true});
+    for (file, symbol, name, why) in [
+        ("web/src/calc.ts", "Plus", "foo bar", "is no node identifier: letters, digits, _ and $"),
+        ("web/src/calc.ts", "Plus", "a;b", "is no node identifier"),
+        ("web/src/calc.ts", "Plus", "class", "with \"class\", a reserved word, web/src/"),
+        ("python/shapes.py", "area", "", "is no python identifier"),
+        ("python/shapes.py", "area", "lambda", "is a reserved word of python"),
+    ] {
+        let before = fs::read(bench.root().join(file)).unwrap();
+        let text = client.err("rename_symbol", rename(file, symbol, name)).await;
+        assert!(text.contains(why), "{text}");
+        assert_eq!(fs::read(bench.root().join(file)).unwrap(), before);
+    }
+    // A name that clashes is written as asked, and what that breaks is told.
+    bench.write("web/src/two.ts", "export const one = 1;\nexport const two = one + 1;\n");
+    client.ok("diagnostics", json!({"file_path": "web/src/two.ts"})).await;
+    let text = client.ok("rename_symbol", rename("web/src/two.ts", "one", "two")).await;
+    assert!(text.contains("\nM web/src/two.ts\npost-edit errors (") && text.contains("two"), "{text}");
+    let text = client.ok("rename_symbol", rename("web/src/box.ts", "put", "delete")).await;
+    assert!(text.contains("\nM web/src/box.ts"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_languages_of_one_root() {
     let bench = equipped("polyglot");
@@ -297,6 +340,7 @@ async fn all_languages_of_one_root() {
         text.contains("go/calc/calc.go") && text.contains("func (s *Stack[T]) Push(value T) {"),
         "{text}"
     );
+    takes_names_with_what_they_are_in(&bench, &client).await;
     // The standard library can be looked at though it lies outside.
     let (line, _) = place(&bench, GO.user, "Println");
     let outside = json!({"file_path": GO.user, "line": line, "symbol": "Println"});
