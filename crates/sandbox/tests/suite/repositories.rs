@@ -325,3 +325,28 @@ async fn what_is_undone_is_kept() {
     assert!(fs::read_to_string(kept).unwrap().contains("Ann"), "{note}");
     assert_eq!(names(&workspace.join(".git/undone-by-sandbox")).len(), 2);
 }
+
+#[tokio::test]
+async fn a_link_that_appears_later_stops_no_command() {
+    let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+    let hooks: Vec<_> =
+        TIERS.iter().map(|tier| folder.path().join(tier.name()).join("sub/.git/hooks")).collect();
+    let mut sandboxes = Vec::new();
+    for (tier, hooks) in TIERS.into_iter().zip(&hooks) {
+        let workspace = folder.path().join(tier.name());
+        run("git", &["init", "-q", workspace.join("sub").to_str().unwrap()]);
+        let sandbox = build(tier, &workspace);
+        assert!(sh(&sandbox, "true").await.outcome.success());
+        fs::remove_dir_all(hooks).unwrap();
+        symlink("..", hooks).unwrap();
+        sandboxes.push(sandbox);
+    }
+    // As long as a plan is trusted.
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    for (sandbox, hooks) in sandboxes.iter().zip(&hooks) {
+        let response = sh(sandbox, "echo works").await;
+        assert_eq!(response.stdout, b"works\n", "{}: {response:?}", sandbox.tier());
+        let named = |note: &String| note.contains("not guarded") && note.contains(hooks.to_str().unwrap());
+        assert!(response.notes.iter().any(named), "{}: {response:?}", sandbox.tier());
+    }
+}
