@@ -192,7 +192,10 @@ impl Spawner {
             while let Reap::One(child) = sys::reap() {
                 self.workers.remove(&child.pid);
             }
-            if tree::kill_pass(&self.workers) == 0 {
+            // A supervisor that is killed closes its socket before it hands its children over to this process.
+            let handing_over =
+                !self.settling.is_empty() && self.workers.iter().any(|pid| tree::is_ending(*pid));
+            if tree::kill_pass(&self.workers) == 0 && !handing_over {
                 return false;
             }
             rustix::thread::sched_yield();

@@ -116,8 +116,20 @@ fn children_by_parent(pid: i32) -> Vec<i32> {
         .collect()
 }
 
+/// Whether a process is on its way out: the kernel takes down what it held, but nobody was told of its end yet.
+pub(crate) fn is_ending(pid: i32) -> bool {
+    /// The kernel's mark in the process's flags.
+    const EXITING: u64 = 4;
+    stat::<u64>(pid, 6).is_some_and(|flags| flags & EXITING != 0)
+}
+
 fn parent_of(pid: i32) -> Option<i32> {
+    stat(pid, 1)
+}
+
+/// A field of a process's `stat`, counted from the state.
+fn stat<T: std::str::FromStr>(pid: i32, field: usize) -> Option<T> {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
     // The name may hold spaces and brackets; what follows its last bracket does not.
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field)?.parse().ok()
 }

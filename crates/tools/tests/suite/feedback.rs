@@ -1,10 +1,9 @@
 //! What Edit, Write and apply_patch say about the file they changed.
 
-use crate::{support::Bench, verify::equipped};
+use crate::{support::Client, verify::equipped};
 use serde_json::json;
 
-async fn edit(bench: &Bench, file: &str, old: &str, new: &str) -> String {
-    let client = bench.client();
+async fn edit(client: &Client, file: &str, old: &str, new: &str) -> String {
     client.ok("Read", json!({"file_path": file})).await;
     client.ok("Edit", json!({"file_path": file, "old_string": old, "new_string": new})).await
 }
@@ -43,22 +42,24 @@ async fn rust_findings_come_apart_from_those_that_were_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn go_findings_and_format() {
     let bench = equipped("go/lint");
+    // One session: what it says about an edit is what the next one is compared with.
+    let client = bench.client();
     let text =
-        edit(&bench, "lint.go", "\tos.Remove(\"x\")\n", "\tos.Remove(\"x\")\n\tos.Remove( \"y\")\n").await;
+        edit(&client, "lint.go", "\tos.Remove(\"x\")\n", "\tos.Remove(\"x\")\n\tos.Remove( \"y\")\n").await;
     assert!(text.contains("\nlint.go:15:11:errcheck: "), "{text}");
     assert!(text.contains("\n--- format ---\n"), "{text}");
     assert!(text.contains("(3 were there before)"), "{text}");
     // What does not compile hides the other findings: they are neither cured by it nor new when it is gone.
-    let text = edit(&bench, "lint.go", "os.Remove( \"y\")", "os.Remove(y)").await;
+    let text = edit(&client, "lint.go", "os.Remove( \"y\")", "os.Remove(y)").await;
     assert!(text.contains(":typecheck: ") && !text.contains("cured"), "{text}");
-    let text = edit(&bench, "lint.go", "os.Remove(y)", "os.Remove(\"y\")").await;
+    let text = edit(&client, "lint.go", "os.Remove(y)", "os.Remove(\"y\")").await;
     assert!(text.contains("cured: typecheck: "), "{text}");
     assert!(!text.contains("unused"), "{text}");
     // A formatter that cannot work is no syntax error.
     let node = equipped("node/jest");
     node.write(".prettierrc", "{ broken");
     node.write("x.js", "export const a = 1;\n");
-    let text = edit(&node, "x.js", "1", "2").await;
+    let text = edit(&node.client(), "x.js", "1", "2").await;
     assert!(text.contains("\nformat: ") && !text.contains("syntax error"), "{text}");
 }
 
@@ -67,6 +68,9 @@ async fn a_file_of_no_language_or_no_project_is_left_alone() {
     let bench = equipped("go/lint");
     bench.write("notes.txt", "one\n");
     bench.write("loose.rs", "fn  x( ) {}\n");
-    assert_eq!(edit(&bench, "notes.txt", "one", "two").await, "replaced 1 occurrence(s) in notes.txt");
-    assert_eq!(edit(&bench, "loose.rs", "x", "y").await, "replaced 1 occurrence(s) in loose.rs");
+    assert_eq!(
+        edit(&bench.client(), "notes.txt", "one", "two").await,
+        "replaced 1 occurrence(s) in notes.txt"
+    );
+    assert_eq!(edit(&bench.client(), "loose.rs", "x", "y").await, "replaced 1 occurrence(s) in loose.rs");
 }

@@ -108,7 +108,7 @@ fn mounted(root: &str) -> u64 {
 
 /// Whether a line of the list of mounts is about a place at, above or below a folder.
 fn concerns(line: &str, root: &str) -> bool {
-    let Some(place) = line.split(' ').nth(4) else { return true };
+    let Some(place) = line.split(' ').nth(4).filter(|place| place.starts_with('/')) else { return true };
     let within = |inner: &str, outer: &str| {
         let rest = inner.strip_prefix(outer.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -136,6 +136,5 @@ mod tests {
             assert!(!concerns(&line(place), &root), "{place}");
         }
         assert!(concerns("no line as we know it", &root));
-        assert_eq!(mounted("/"), mounted("/"));
     }
 }
