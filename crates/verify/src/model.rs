@@ -85,6 +85,23 @@ pub struct Failure {
     pub kind: FailureKind,
 }
 
+impl Failure {
+    /// A failure of which no more is known than that it is one.
+    pub fn new(id: TestId, name: impl Into<String>) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            file: None,
+            line: None,
+            message: String::new(),
+            expected: None,
+            actual: None,
+            output: None,
+            kind: FailureKind::Failed,
+        }
+    }
+}
+
 /// What kept tests from running or being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,6 @@
 //! Reads the Test Anything Protocol, which runners of many languages speak.
 
-use crate::{Failure, FailureKind, TestId, bound};
+use crate::{Failure, TestId, bound};
 
 /// Bytes kept of what a failing point says.
 const SAID: usize = 4000;
@@ -188,17 +188,8 @@ impl Point {
     /// The failure it stands for, in a unit such as a file or a command.
     #[must_use]
     pub fn failure(&self, unit: &str) -> Failure {
-        let mut failure = Failure {
-            id: TestId { unit: unit.to_owned(), path: self.path.clone() },
-            name: self.path.join(" > "),
-            file: None,
-            line: None,
-            message: String::new(),
-            expected: None,
-            actual: None,
-            output: None,
-            kind: FailureKind::Failed,
-        };
+        let id = TestId { unit: unit.to_owned(), path: self.path.clone() };
+        let mut failure = Failure::new(id, self.path.join(" > "));
         let mut rest = Vec::new();
         for line in &self.said {
             let text = line.trim().trim_start_matches('#').trim();

@@ -12,6 +12,7 @@ mod orphans;
 mod pipeline;
 mod probes;
 mod render;
+mod replies;
 mod scripted;
 mod secrets;
 mod shell;

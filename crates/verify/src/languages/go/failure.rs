@@ -83,17 +83,7 @@ pub(super) fn read(id: TestId, name: &str, lines: &[Line], facts: &dyn Facts) ->
             entries.iter_mut().for_each(|entry| entry.error = true);
         }
     }
-    let mut failure = Failure {
-        id,
-        name: name.to_owned(),
-        file: None,
-        line: None,
-        message: String::new(),
-        expected: None,
-        actual: None,
-        output: None,
-        kind: FailureKind::Failed,
-    };
+    let mut failure = Failure::new(id, name);
     let mut logs = Vec::new();
     let mut messages: Vec<String> = Vec::new();
     for entry in &entries {

@@ -353,7 +353,7 @@ fn close(name: &str, package: &Package, end: &End, facts: &dyn Facts, run: &mut 
             continue;
         }
         if run.failures.len() >= crate::model::DETAILED {
-            run.failures.push(bare_failure(id, test_name));
+            run.failures.push(Failure::new(id, test_name.as_str()));
             continue;
         }
         let mut failure = failure::read(id, test_name, &test.lines, facts);
@@ -385,20 +385,6 @@ fn close(name: &str, package: &Package, end: &End, facts: &dyn Facts, run: &mut 
     }
 }
 
-fn bare_failure(id: TestId, name: &str) -> Failure {
-    Failure {
-        id,
-        name: name.to_owned(),
-        file: None,
-        line: None,
-        message: String::new(),
-        expected: None,
-        actual: None,
-        output: None,
-        kind: FailureKind::Failed,
-    }
-}
-
 /// A package that fails though none of its tests did: `TestMain`, a panic in a goroutine, a killed process.
 fn whole_package(name: &str, lines: &[String], crash: Option<&Crash>) -> Option<Failure> {
     if lines.iter().any(|line| line.ends_with("[build failed]") || line.ends_with("[setup failed]")) {
@@ -410,7 +396,7 @@ fn whole_package(name: &str, lines: &[String], crash: Option<&Crash>) -> Option<
         .filter(|line| !line.starts_with("FAIL") && *line != "PASS" && !line.starts_with("coverage: "))
         .collect();
     let id = TestId { unit: name.to_owned(), path: Vec::new() };
-    let mut failure = bare_failure(id, &format!("{name} (package)"));
+    let mut failure = Failure::new(id, format!("{name} (package)"));
     failure.kind = FailureKind::Error;
     match crash {
         Some(crash) => crash.tell(&mut failure),

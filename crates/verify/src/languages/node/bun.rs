@@ -305,17 +305,8 @@ impl BunReader {
 
 /// A failure of which only the name is told.
 fn bare(id: TestId) -> Failure {
-    Failure {
-        name: id.path.join(" > "),
-        file: Some(id.unit.clone()),
-        id,
-        line: None,
-        message: String::new(),
-        expected: None,
-        actual: None,
-        output: None,
-        kind: FailureKind::Failed,
-    }
+    let (name, file) = (id.path.join(" > "), Some(id.unit.clone()));
+    Failure { file, ..Failure::new(id, name) }
 }
 
 /// What a test printed, before bun shows the code and the error.

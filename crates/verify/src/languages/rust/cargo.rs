@@ -303,7 +303,7 @@ impl Reader {
         for name in &failed {
             let failure = match run.failures.len() < crate::model::DETAILED {
                 true => self.failure(target, &unit, name, &file, facts),
-                false => failure::bare(id(&unit, name), name),
+                false => Failure::new(id(&unit, name), name),
             };
             run.failures.push(failure);
         }
@@ -319,13 +319,13 @@ impl Reader {
         let mut failure = match &culprit {
             Some(name) => {
                 culprits.extend(certain);
-                let mut failure = failure::bare(id(&unit, name), name);
+                let mut failure = Failure::new(id(&unit, name), name);
                 failure.message = format!("took the test process down ({how})");
                 (failure.file, failure.line) = failure::locate(facts, &file, name);
                 failure
             }
             None => {
-                let mut failure = failure::bare(TestId { unit: unit.clone(), path: Vec::new() }, &file);
+                let mut failure = Failure::new(TestId { unit: unit.clone(), path: Vec::new() }, &file);
                 failure.message = format!("the test process ended before its tests were done ({how})");
                 failure.file = Some(file.clone());
                 failure
@@ -346,7 +346,7 @@ impl Reader {
     /// A target with a harness of its own says only whether it failed.
     fn close_custom(&self, target: &Target, cut: bool, file: &str, run: &mut TestRun) {
         if target.failed {
-            let mut failure = failure::bare(TestId { unit: target.unit(), path: Vec::new() }, file);
+            let mut failure = Failure::new(TestId { unit: target.unit(), path: Vec::new() }, file);
             failure.file = Some(file.to_owned());
             failure.message = match &target.cause {
                 Some(cause) => format!("the test program failed ({cause})"),
@@ -408,7 +408,7 @@ impl Reader {
         let mut open: Vec<&String> = list.names.iter().filter(|name| !list.finished.contains(name)).collect();
         open.sort();
         let Some(first) = open.first() else { return };
-        let mut failure = failure::bare(id(&list.unit, first), first);
+        let mut failure = Failure::new(id(&list.unit, first), *first);
         failure.kind = FailureKind::TimedOut;
         failure.message = "still running when the time was up".to_owned();
         let source = self.artifacts.values().find(|artifact| artifact.unit.ends_with(&list.unit));

@@ -12,7 +12,7 @@ static SNIPPET: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\s*(\d+) \| (.*
 
 /// Reads the block of an example.
 pub(super) fn read(id: TestId, name: &str, lines: &[String], facts: &dyn Facts, base: &Path) -> Failure {
-    let mut failure = failure::bare(id, name);
+    let mut failure = Failure::new(id, name);
     let place = NAME.captures(name);
     let file = place.as_ref().map(|parts| relative(facts.root(), base, &parts[1]));
     let fence: u32 = place.as_ref().and_then(|parts| parts[2].parse().ok()).unwrap_or(1);

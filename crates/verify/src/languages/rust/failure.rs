@@ -1,6 +1,6 @@
 //! What libtest prints about one failing test.
 
-use crate::{Facts, Failure, FailureKind, TestId, bound, relative};
+use crate::{Facts, Failure, TestId, bound, relative};
 use regex::Regex;
 use std::{path::Path, sync::LazyLock};
 
@@ -18,21 +18,6 @@ static OLD_PANIC: LazyLock<Regex> =
 #[expect(clippy::unwrap_used, reason = "the pattern is a constant, compiled by the tests")]
 static NO_PANIC: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^note: test did not panic as expected(?: at (.+?):(\d+):\d+)?$").unwrap());
-
-/// A failure that says nothing yet.
-pub(super) fn bare(id: TestId, name: &str) -> Failure {
-    Failure {
-        id,
-        name: name.to_owned(),
-        file: None,
-        line: None,
-        message: String::new(),
-        expected: None,
-        actual: None,
-        output: None,
-        kind: FailureKind::Failed,
-    }
-}
 
 /// A panic's place and words, and what was printed before it.
 pub(super) struct Panic {
@@ -82,7 +67,7 @@ pub(super) fn read(
     facts: &dyn Facts,
     base: &Path,
 ) -> Failure {
-    let mut failure = bare(id, name);
+    let mut failure = Failure::new(id, name);
     let mut output: Vec<String> = Vec::new();
     if let Some(panic) = panic_in(lines, name) {
         failure.file = Some(relative(facts.root(), base, &panic.file));

@@ -71,7 +71,7 @@ impl Reader {
         run.failed = failed_count;
         run.failures.extend(failed.into_iter().map(|id| {
             let name = id.path.join("::");
-            let mut failure = failure::bare(id, &name);
+            let mut failure = Failure::new(id, &name);
             (failure.file, failure.line) = failure::locate(facts, &source(&failure.id.unit), &name);
             failure.message = "failed; its output was lost with the report".to_owned();
             failure
@@ -81,7 +81,7 @@ impl Reader {
             if run.failures.iter().any(|failure| failure.id == *id) {
                 continue;
             }
-            let mut failure = failure::bare(id.clone(), &name);
+            let mut failure = Failure::new(id.clone(), &name);
             failure.kind = FailureKind::TimedOut;
             failure.message = "still running when the time was up".to_owned();
             (failure.file, failure.line) = failure::locate(facts, &source(&failure.id.unit), &name);
@@ -138,7 +138,7 @@ impl TestReader for Reader {
                         run.failures.push(read(case, facts, &base));
                     }
                     CaseEnd::Failed | CaseEnd::Error => {
-                        run.failures.push(failure::bare(id(&case.class, &case.name), &case.name));
+                        run.failures.push(Failure::new(id(&case.class, &case.name), &case.name));
                     }
                 }
             }
