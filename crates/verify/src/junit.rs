@@ -1,7 +1,11 @@
 //! Reads JUnit XML, the report format that most runners can write.
 
 use crate::text::lossy;
-use quick_xml::{Reader, XmlVersion, escape::resolve_predefined_entity, events::Event};
+use quick_xml::{
+    Reader, XmlVersion,
+    escape::resolve_predefined_entity,
+    events::{BytesStart, Event},
+};
 
 /// How a test case ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +59,27 @@ pub struct Report {
 /// Reads a report; one that is cut off gives what it has.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Report {
+    let mut cases = Vec::new();
+    let complete = each(bytes, |case| cases.push(case.clone()));
+    Report { cases, complete }
+}
+
+/// Calls `take` for every case of a report and says whether the report was complete. Most cases passed and are
+/// only counted: they share one place, so that they cost next to nothing.
+pub fn each(bytes: &[u8], take: impl FnMut(&Case)) -> bool {
     let text = lossy(bytes);
     let mut reader = Reader::from_str(&text);
     reader.config_mut().check_end_names = false;
-    let mut state = State::default();
+    let mut state = State {
+        take,
+        case: Case::new(),
+        inside: false,
+        depth: 0,
+        names: Vec::new(),
+        files: Vec::new(),
+        into: None,
+        complete: false,
+    };
     loop {
         match reader.read_event() {
             Ok(Event::Start(tag)) => state.open(&tag),
@@ -67,13 +88,15 @@ pub fn read(bytes: &[u8]) -> Report {
                 state.close(tag.local_name().as_ref());
             }
             Ok(Event::End(tag)) => state.close(tag.local_name().as_ref()),
+            // Between the elements is nothing but space.
+            Ok(Event::Text(_) | Event::CData(_) | Event::GeneralRef(_)) if !state.collects() => {}
             Ok(Event::Text(text)) => state.text(&text.xml10_content()),
             Ok(Event::CData(text)) => state.text(&text.xml10_content()),
             Ok(Event::GeneralRef(reference)) => match reference.resolve_char_ref() {
                 Ok(Some(c)) => state.text(c.encode_utf8(&mut [0; 4])),
                 _ => state.text(resolve_predefined_entity(&reference.xml10_content()).unwrap_or_default()),
             },
-            Ok(Event::Eof) | Err(_) => return state.report,
+            Ok(Event::Eof) | Err(_) => return state.complete,
             Ok(_) => {}
         }
     }
@@ -87,55 +110,108 @@ enum Into {
     Stderr,
 }
 
-#[derive(Default)]
-struct State {
-    report: Report,
+struct State<F> {
+    take: F,
+    /// The case that is being read.
+    case: Case,
+    inside: bool,
     depth: usize,
-    suites: Vec<(String, Option<String>)>,
-    case: Option<Case>,
+    /// The names and files of the open suites.
+    names: Vec<String>,
+    files: Vec<Option<String>>,
     into: Option<Into>,
+    complete: bool,
 }
 
-impl State {
-    fn open(&mut self, tag: &quick_xml::events::BytesStart<'_>) {
-        let attribute = |name: &str| {
-            let found = tag.attributes().with_checks(false).flatten().find(|a| a.key.as_ref() == name)?;
-            Some(match found.normalized_value(XmlVersion::default()) {
-                Ok(value) => value.into_owned(),
-                Err(_) => found.value.clone().into_owned(),
-            })
-        };
+impl Case {
+    fn new() -> Self {
+        Self {
+            suites: Vec::new(),
+            class: String::new(),
+            name: String::new(),
+            file: None,
+            line: None,
+            end: CaseEnd::Passed,
+            message: String::new(),
+            kind: String::new(),
+            text: String::new(),
+            stdout: String::new(),
+            stderr: String::new(),
+        }
+    }
+
+    /// Begins anew inside these suites.
+    fn clear(&mut self, around: &[String]) {
+        let Self { suites, class, name, file, line, end, message, kind, text, stdout, stderr } = self;
+        [class, name, message, kind, text, stdout, stderr].into_iter().for_each(String::clear);
+        around.clone_into(suites);
+        (*file, *line, *end) = (None, None, CaseEnd::Passed);
+    }
+}
+
+/// Calls `each` with every attribute of these names and its value.
+fn attributes(tag: &BytesStart<'_>, names: &[&str], mut each: impl FnMut(&str, &str)) {
+    for one in tag.attributes().with_checks(false).flatten() {
+        let key = one.key.as_ref();
+        if !names.contains(&key) {
+            continue;
+        }
+        match one.normalized_value(XmlVersion::default()) {
+            Ok(value) => each(key, &value),
+            Err(_) => each(key, &one.value),
+        }
+    }
+}
+
+impl<F: FnMut(&Case)> State<F> {
+    fn collects(&self) -> bool {
+        self.inside && self.into.is_some()
+    }
+
+    fn open(&mut self, tag: &BytesStart<'_>) {
         self.depth += 1;
+        let case = &mut self.case;
         match tag.local_name().as_ref() {
             "testsuite" => {
-                let name = attribute("name").unwrap_or_default();
-                self.suites.push((name, attribute("file").filter(|file| !file.is_empty())));
+                let (mut name, mut file) = (String::new(), None);
+                attributes(tag, &["name", "file"], |key, value| match key {
+                    "name" => value.clone_into(&mut name),
+                    "file" if !value.is_empty() => file = Some(value.to_owned()),
+                    _ => {}
+                });
+                self.names.push(name);
+                self.files.push(file);
             }
             "testcase" => {
-                let outer = self.suites.iter().rev().find_map(|(_, file)| file.clone());
-                self.case = Some(Case {
-                    suites: self.suites.iter().map(|(name, _)| name.clone()).collect(),
-                    class: attribute("classname").unwrap_or_default(),
-                    name: attribute("name").unwrap_or_default(),
-                    file: attribute("file").filter(|file| !file.is_empty()).or(outer),
-                    line: attribute("line").and_then(|line| line.parse().ok()),
-                    end: CaseEnd::Passed,
-                    message: String::new(),
-                    kind: String::new(),
-                    text: String::new(),
-                    stdout: String::new(),
-                    stderr: String::new(),
+                self.inside = true;
+                case.clear(&self.names);
+                attributes(tag, &["name", "classname", "file", "line"], |key, value| match key {
+                    "classname" => value.clone_into(&mut case.class),
+                    "name" => value.clone_into(&mut case.name),
+                    "file" if !value.is_empty() => case.file = Some(value.to_owned()),
+                    "line" => case.line = value.parse().ok(),
+                    _ => {}
                 });
+                if case.file.is_none() {
+                    case.file = self.files.iter().rev().find_map(Clone::clone);
+                }
             }
-            tag @ ("failure" | "error" | "skipped") => {
-                let Some(case) = &mut self.case else { return };
-                case.end = match tag {
+            tag_name @ ("failure" | "error" | "skipped") => {
+                if !self.inside {
+                    return;
+                }
+                case.end = match tag_name {
                     "failure" => CaseEnd::Failed,
                     "error" => CaseEnd::Error,
                     _ => CaseEnd::Skipped,
                 };
-                case.message = attribute("message").unwrap_or_default();
-                case.kind = attribute("type").unwrap_or_default();
+                case.message.clear();
+                case.kind.clear();
+                attributes(tag, &["message", "type"], |key, value| match key {
+                    "message" => value.clone_into(&mut case.message),
+                    "type" => value.clone_into(&mut case.kind),
+                    _ => {}
+                });
                 self.into = Some(Into::Failure);
             }
             "system-out" => self.into = Some(Into::Stdout),
@@ -148,22 +224,24 @@ impl State {
         self.depth = self.depth.saturating_sub(1);
         match tag {
             "testsuite" => {
-                self.suites.pop();
+                self.names.pop();
+                self.files.pop();
             }
-            "testcase" => self.report.cases.extend(self.case.take()),
+            "testcase" if std::mem::take(&mut self.inside) => (self.take)(&self.case),
             _ => {}
         }
         self.into = None;
         // Only the root element closes at depth zero.
-        self.report.complete |= self.depth == 0 && (tag == "testsuites" || tag == "testsuite");
+        self.complete |= self.depth == 0 && (tag == "testsuites" || tag == "testsuite");
     }
 
     fn text(&mut self, text: &str) {
-        let (Some(into), Some(case)) = (self.into, &mut self.case) else { return };
-        match into {
-            Into::Failure => case.text.push_str(text),
-            Into::Stdout => case.stdout.push_str(text),
-            Into::Stderr => case.stderr.push_str(text),
+        let case = &mut self.case;
+        match self.into {
+            Some(Into::Failure) => case.text.push_str(text),
+            Some(Into::Stdout) => case.stdout.push_str(text),
+            Some(Into::Stderr) => case.stderr.push_str(text),
+            None => {}
         }
     }
 }

@@ -103,7 +103,7 @@ impl Failure {
 }
 
 /// What kept tests from running or being read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
     /// It does not compile.
@@ -119,7 +119,7 @@ pub enum ProblemKind {
 }
 
 /// Something other than a failing test that keeps a run from being green.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// What kind.
     pub kind: ProblemKind,

@@ -5,28 +5,28 @@ use crate::{Failure, TestId, bound};
 /// Bytes kept of what a failing point says.
 const SAID: usize = 4000;
 
-/// One result.
+/// One result that is not fine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     /// Names of the subtests around it and its own, from the outside in.
     pub path: Vec<String>,
-    /// It is fine, skipped or expected to fail.
-    pub ok: bool,
-    /// Skipped, or a known failure.
-    pub skipped: bool,
     /// Diagnostics that belong to it.
     pub said: Vec<String>,
+    /// How many results came before it.
+    before: usize,
 }
 
-/// One stream of TAP, read line by line.
+/// One stream of TAP, read line by line. What is fine is only counted.
 #[derive(Debug, Default)]
 pub struct Tap {
-    points: Vec<Point>,
+    passed: usize,
+    skipped: usize,
+    failures: Vec<Point>,
     /// Results and the plan at each level of nesting.
     levels: Vec<Level>,
     said: usize,
-    /// The latest result was a sum: what follows is said about that, not about a leaf.
-    muted: bool,
+    /// The latest result is a failure, and what follows is said about it; about a sum nothing is kept.
+    open: bool,
     version: bool,
     bail: Option<String>,
 }
@@ -36,8 +36,8 @@ struct Level {
     name: Option<String>,
     seen: u32,
     plan: Option<u32>,
-    /// The first point that this level's subtests produced.
-    first_child: Option<usize>,
+    /// How many results there were before those of this level's subtests.
+    first_child: usize,
 }
 
 /// Nesting deeper than this is taken for text.
@@ -46,12 +46,14 @@ const DEEPEST: usize = 32;
 impl Tap {
     /// Takes the next line.
     pub fn line(&mut self, line: &str) {
-        let depth = (line.len() - line.trim_start_matches(' ').len()) / 4;
         let text = line.trim_start_matches(' ');
+        let depth = (line.len() - text.len()) / 4;
         if depth > DEEPEST {
             return self.say(line);
         }
-        if let Some(name) = text.strip_prefix("# Subtest: ") {
+        if let Some((ok, rest)) = result(text) {
+            self.point(depth, ok, rest);
+        } else if let Some(name) = text.strip_prefix("# Subtest: ") {
             let level = self.level(depth);
             level.name = Some(name.trim().to_owned());
         } else if text.starts_with("TAP version ") {
@@ -60,8 +62,6 @@ impl Tap {
             self.level(depth).plan = Some(count);
         } else if let Some(reason) = text.strip_prefix("Bail out!") {
             self.bail = Some(reason.trim().to_owned());
-        } else if let Some((ok, rest)) = result(text) {
-            self.point(depth, ok, rest);
         } else {
             self.say(line);
         }
@@ -69,46 +69,47 @@ impl Tap {
 
     fn level(&mut self, depth: usize) -> &mut Level {
         while self.levels.len() <= depth {
-            let first = self.points.len();
-            self.levels.push(Level { first_child: Some(first), ..Level::default() });
+            let first_child = self.count();
+            self.levels.push(Level { first_child, ..Level::default() });
         }
         &mut self.levels[depth]
     }
 
     fn point(&mut self, depth: usize, ok: bool, rest: &str) {
         self.said = 0;
-        self.muted = false;
-        let (name, directive) = describe(rest);
-        let skipped = directive.starts_with("skip") || directive.starts_with("todo");
-        let count = self.points.len();
+        self.open = false;
+        let (name, skipped) = describe(rest);
+        let count = self.count();
         let level = self.level(depth);
         level.seen += 1;
         let number = level.seen;
-        let name = if name.is_empty() { format!("test {number}") } else { name };
-        let children =
-            self.levels.get(depth + 1).and_then(|level| level.first_child).filter(|first| *first < count);
-        if let Some(first) = children {
+        let named = || if name.is_empty() { format!("test {number}") } else { name.to_owned() };
+        let first_child = self.levels.get(depth + 1).map(|level| level.first_child);
+        if let Some(first) = first_child.filter(|first| *first < count) {
             // A result after an indented block sums the block up: only its leaves count.
             self.levels.truncate(depth + 1);
-            for point in &mut self.points[first..] {
-                if let Some(part) = point.path.get_mut(depth) {
-                    part.clone_from(&name);
-                }
+            let begin = self.failures.partition_point(|point| point.before < first);
+            for part in self.failures[begin..].iter_mut().filter_map(|point| point.path.get_mut(depth)) {
+                *part = named();
             }
-            if ok || self.points[first..].iter().any(|point| !point.ok) {
-                self.muted = true;
+            if ok || begin < self.failures.len() {
                 return;
             }
         }
-        let mut path: Vec<String> =
-            self.levels[1..=depth].iter().map(|level| level.name.clone().unwrap_or_default()).collect();
-        path.push(name);
-        self.points.push(Point { path, ok: ok || skipped, skipped, said: Vec::new() });
+        if skipped {
+            self.skipped += 1;
+        } else if ok {
+            self.passed += 1;
+        } else {
+            let around = self.levels[1..=depth].iter().map(|level| level.name.clone().unwrap_or_default());
+            let path = around.chain([named()]).collect();
+            self.failures.push(Point { path, said: Vec::new(), before: count });
+            self.open = true;
+        }
     }
 
     fn say(&mut self, line: &str) {
-        let muted = self.muted;
-        let Some(point) = self.points.last_mut().filter(|point| !point.ok && !muted) else { return };
+        let Some(point) = self.failures.last_mut().filter(|_| self.open) else { return };
         self.said += line.len();
         if self.said <= SAID {
             point.said.push(line.to_owned());
@@ -120,13 +121,31 @@ impl Tap {
     pub fn recognised(&self) -> bool {
         let top = self.levels.first();
         let planned = top.is_some_and(|level| level.plan.is_some());
-        planned || (self.version && !self.points.is_empty())
+        planned || (self.version && self.count() > 0)
     }
 
     /// Results so far.
     #[must_use]
-    pub fn points(&self) -> &[Point] {
-        &self.points
+    pub fn count(&self) -> usize {
+        self.passed + self.skipped + self.failures.len()
+    }
+
+    /// Of them, fine.
+    #[must_use]
+    pub fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// Of them, skipped or known failures.
+    #[must_use]
+    pub fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    /// Of them, neither.
+    #[must_use]
+    pub fn failures(&self) -> &[Point] {
+        &self.failures
     }
 
     /// Why the stream is not complete, when it is not.
@@ -161,26 +180,25 @@ fn result(text: &str) -> Option<(bool, &str)> {
     (rest.is_empty() || rest.starts_with(' ')).then_some((ok, rest))
 }
 
-/// A description and its directive in lower case, from `12 - name # SKIP why`.
-fn describe(rest: &str) -> (String, String) {
+/// A description from `12 - name # SKIP why`, and whether it is skipped or a known failure.
+fn describe(rest: &str) -> (&str, bool) {
     let rest = rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     let rest = rest.strip_prefix("- ").or_else(|| rest.strip_prefix('-')).unwrap_or(rest);
-    // Searching for one byte is the cheap way to find that there is none.
-    if !rest.as_bytes().contains(&b'#') {
-        return (rest.trim().trim_end_matches(" {").to_owned(), String::new());
-    }
-    let (name, directive) = match rest.rsplit_once(" # ") {
-        Some((name, directive)) => (name, directive.to_lowercase()),
-        None => match rest.strip_prefix("# ") {
-            Some(directive) => ("", directive.to_lowercase()),
-            None => (rest, String::new()),
+    let (name, directive) = match rest.contains('#') {
+        false => (rest, ""),
+        true => match rest.rsplit_once(" # ") {
+            Some(parts) => parts,
+            None => rest.strip_prefix("# ").map_or((rest, ""), |directive| ("", directive)),
         },
     };
-    let timed =
-        directive.starts_with("skip") || directive.starts_with("todo") || directive.starts_with("time");
-    match timed || directive.is_empty() {
-        true => (name.trim().trim_end_matches(" {").to_owned(), directive),
-        false => (rest.trim().to_owned(), String::new()),
+    let is = |word: &str| directive.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
+    let skipped = is("skip") || is("todo");
+    match skipped || is("time") || directive.is_empty() {
+        true => {
+            let name = name.trim();
+            (name.strip_suffix(" {").unwrap_or(name), skipped)
+        }
+        false => (rest.trim(), false),
     }
 }
 
@@ -261,6 +279,10 @@ mod tests {
         tap
     }
 
+    fn names(tap: &Tap) -> Vec<String> {
+        tap.failures().iter().map(|point| point.path.join("/")).collect()
+    }
+
     #[test]
     fn results_plans_and_directives() {
         let tap = read(
@@ -268,15 +290,21 @@ mod tests {
         );
         assert!(tap.recognised());
         assert_eq!(tap.broken(), None);
-        let short: Vec<_> = tap.points().iter().map(|p| (p.path.join("/"), p.ok, p.skipped)).collect();
+        assert_eq!((tap.count(), tap.passed(), tap.skipped()), (5, 2, 2));
+        assert_eq!(names(&tap), ["c # d"]);
+        let described =
+            ["1 - a", " 2 - b # TODO later", " 3 # Skip", "4 - c # d", "", "-x {", "6 y # time=3ms"]
+                .map(describe);
         let want = [
-            ("a", true, false),
-            ("b", true, true),
-            ("test 3", true, true),
-            ("c # d", false, false),
-            ("test 5", true, false),
+            ("a", false),
+            ("b", true),
+            ("", true),
+            ("c # d", false),
+            ("", false),
+            ("x", false),
+            ("y", false),
         ];
-        assert_eq!(short, want.map(|(name, ok, skipped)| (name.to_owned(), ok, skipped)));
+        assert_eq!(described, want);
     }
 
     #[test]
@@ -284,12 +312,8 @@ mod tests {
         let tap = read(
             "# Subtest: outer\n    # Subtest: inner\n        ok 1 - x\n        not ok 2 - y\n        1..2\n    not ok 1 - inner\n    1..1\nnot ok 1 - outer\nok 2 - last\n1..2\n",
         );
-        let short: Vec<_> = tap.points().iter().map(|p| (p.path.join("/"), p.ok)).collect();
-        assert_eq!(
-            short,
-            [("outer/inner/x", true), ("outer/inner/y", false), ("last", true)]
-                .map(|(n, ok)| (n.to_owned(), ok))
-        );
+        assert_eq!((tap.count(), tap.passed()), (3, 2));
+        assert_eq!(names(&tap), ["outer/inner/y"]);
         assert_eq!(tap.broken(), None);
     }
 
@@ -298,13 +322,13 @@ mod tests {
         let tap = read(
             "1..2\nnot ok 1 - sum\n  ---\n  message: \"wrong\"\n  expected: 3\n  actual: 2\n  at: Test.fn (/w/a.js:7:3)\n  ...\nnot ok 2 - perl\n#   Failed test 'perl'\n#   at t/x.t line 5.\n#          got: '1'\n#     expected: '2'\n",
         );
-        let one = tap.points()[0].failure("x");
+        let one = tap.failures()[0].failure("x");
         assert_eq!(
             (one.message.as_str(), one.expected.as_deref(), one.actual.as_deref()),
             ("wrong", Some("3"), Some("2"))
         );
         assert_eq!((one.file.as_deref(), one.line), (Some("/w/a.js"), Some(7)));
-        let two = tap.points()[1].failure("x");
+        let two = tap.failures()[1].failure("x");
         assert_eq!(
             (two.file.as_deref(), two.line, two.actual.as_deref()),
             (Some("t/x.t"), Some(5), Some("'1'"))

@@ -174,6 +174,29 @@ fn ceil(text: &str, mut at: usize) -> usize {
     at
 }
 
+/// The text on one line, within 400 bytes. Most are already, which is told much faster than it is made so.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut before = b' ';
+    let flat = text.len() <= 400
+        && text.bytes().all(|byte| {
+            let space_after_space = byte == b' ' && before == b' ';
+            before = byte;
+            (b' '..=b'~').contains(&byte) && !space_after_space
+        });
+    match flat && (before != b' ' || text.is_empty()) {
+        true => text.to_owned(),
+        false => bound(&text.split_whitespace().collect::<Vec<_>>().join(" "), 400),
+    }
+}
+
+/// The parts before and after the first `mark`, as `split_once` gives them, without its preparations: it is for short
+/// lines, and many of them. The mark is ASCII.
+pub(crate) fn cut<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
+    let first = *mark.as_bytes().first()?;
+    let at = memchr::memchr_iter(first, text.as_bytes()).find(|at| text[*at..].starts_with(mark))?;
+    Some((&text[..at], &text[at + mark.len()..]))
+}
+
 /// A path a tool printed, relative to the project folder `root` when it lies inside; `base` is the folder
 /// that relative paths in the tool's output start from.
 #[must_use]
@@ -228,6 +251,35 @@ mod tests {
         assert!(short.len() < 400, "{}", short.len());
         assert_eq!(bound("short", 300), "short");
         let _ = bound(&"ü".repeat(100), 7);
+    }
+
+    #[test]
+    fn one_line_is_what_its_words_make() {
+        let texts = [
+            "",
+            " ",
+            "a b",
+            " a",
+            "a ",
+            "a  b",
+            "a\nb",
+            "a\u{a0}b",
+            "ü",
+            "\t",
+            "a\u{7f}",
+            &"ab ".repeat(200),
+        ];
+        for text in texts {
+            let want = bound(&text.split_whitespace().collect::<Vec<_>>().join(" "), 400);
+            assert_eq!(one_line(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_cut_at_the_first_mark() {
+        assert_eq!(cut("a) b): c): d", "): "), Some(("a) b", "c): d")));
+        assert_eq!(cut("ü: ö", ": "), Some(("ü", "ö")));
+        assert_eq!(cut("a)", "): "), None);
     }
 
     #[test]

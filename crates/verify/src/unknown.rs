@@ -54,35 +54,36 @@ impl UnknownReader {
     }
 
     fn read_tap(&self, facts: &dyn Facts) -> TestRun {
-        let mut run = TestRun::default();
-        for point in self.tap.points() {
-            match (point.skipped, point.ok) {
-                (true, _) => run.skipped += 1,
-                (false, true) => run.passed += 1,
-                (false, false) => {
-                    let mut failure = point.failure(&self.unit);
-                    failure.file = failure.file.map(|file| relative(facts.root(), facts.root(), &file));
-                    run.failures.push(failure);
-                }
-            }
-        }
+        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let mut run = TestRun {
+            passed: count(self.tap.passed()),
+            skipped: count(self.tap.skipped()),
+            ..TestRun::default()
+        };
+        run.failures.extend(self.tap.failures().iter().map(|point| {
+            let mut failure = point.failure(&self.unit);
+            failure.file = failure.file.map(|file| relative(facts.root(), facts.root(), &file));
+            failure
+        }));
         run.incomplete = self.tap.broken();
         run
     }
 
-    fn read_junit(&self, report: &junit::Report, facts: &dyn Facts) -> TestRun {
-        let mut run = TestRun::default();
-        for case in &report.cases {
+    /// The report, when there is one.
+    fn read_junit(&self, facts: &dyn Facts) -> Option<TestRun> {
+        let (mut run, mut count) = (TestRun::default(), 0);
+        let complete = junit::each(&self.xml, |case| {
+            count += 1;
             match case.end {
                 CaseEnd::Passed => run.passed += 1,
                 CaseEnd::Skipped => run.skipped += 1,
                 CaseEnd::Failed | CaseEnd::Error => run.failures.push(case_failure(&self.unit, case, facts)),
             }
-        }
-        if !report.complete {
+        });
+        if !complete {
             run.incomplete = Some("the report is cut off".to_owned());
         }
-        run
+        (complete || count > 0).then_some(run)
     }
 }
 
@@ -124,21 +125,17 @@ impl TestReader for UnknownReader {
     }
 
     fn progress(&self) -> Progress {
-        let failed = self.tap.points().iter().filter(|point| !point.ok).count();
-        Progress {
-            done: u32::try_from(self.tap.points().len()).unwrap_or(u32::MAX),
-            failed: u32::try_from(failed).unwrap_or(u32::MAX),
-            total: None,
-        }
+        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let (done, failed) = (count(self.tap.count()), count(self.tap.failures().len()));
+        Progress { done, failed, total: None }
     }
 
     fn finish(mut self: Box<Self>, end: &End, facts: &dyn Facts) -> TestRun {
         for mut lines in [std::mem::take(&mut self.stdout), std::mem::take(&mut self.stderr)] {
             lines.end(|line| self.line(line));
         }
-        let report = junit::read(&self.xml);
-        let mut run = if !report.cases.is_empty() || report.complete {
-            self.read_junit(&report, facts)
+        let mut run = if let Some(run) = self.read_junit(facts) {
+            run
         } else if self.tap.recognised() {
             self.read_tap(facts)
         } else {

@@ -66,10 +66,8 @@ impl TestReader for Reader {
     }
 
     fn progress(&self) -> Progress {
-        let points = || self.files.iter().flat_map(|file| file.tap.points());
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let failed = points().filter(|point| !point.ok).count();
-        Progress { done: count(points().count()), failed: count(failed), total: None }
+        let sum = |of: fn(&Tap) -> usize| count(self.files.iter().map(|file| of(&file.tap)).sum());
+        Progress { done: sum(Tap::count), failed: sum(|tap| tap.failures().len()), total: None }
     }
 
     fn finish(mut self: Box<Self>, end: &End, _facts: &dyn Facts) -> TestRun {
@@ -79,7 +77,7 @@ impl TestReader for Reader {
         for file in &self.files {
             close(file, &mut run);
         }
-        run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
+        run.failed = count(run.failures.len());
         match end {
             End::Exited(0) if !self.files.is_empty() => {}
             End::Exited(0) => run.notes.push("no tests found".to_owned()),
@@ -97,15 +95,15 @@ impl TestReader for Reader {
     }
 }
 
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 fn close(file: &File, run: &mut TestRun) {
     let before = run.failures.len();
-    for point in file.tap.points() {
-        match (point.skipped, point.ok) {
-            (true, _) => run.skipped += 1,
-            (false, true) => run.passed += 1,
-            (false, false) => run.failures.push(point.failure(&file.name)),
-        }
-    }
+    run.passed += count(file.tap.passed());
+    run.skipped += count(file.tap.skipped());
+    run.failures.extend(file.tap.failures().iter().map(|point| point.failure(&file.name)));
     if file.tap.broken().is_none() && !(file.dubious && run.failures.len() == before) {
         return;
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Paths,
-    record::{Case, Event, Record, Run, State},
+    record::{Case, Event, Path, Record, Run, State, Unit, without_surrogates},
     text::{Located, locate},
 };
 use crate::{
@@ -149,32 +149,12 @@ fn take(record: &mut Record, line: &[u8]) {
     let text = lossy(line);
     match serde_json::from_str::<Event<'_>>(&text) {
         Ok(event) => record.take(event),
-        // Half a surrogate pair is an escape that JSON has and text has not.
-        Err(_) if text.contains("\\ud") || text.contains("\\uD") => {
+        Err(_) => {
             if let Ok(event) = serde_json::from_str::<Event<'_>>(&without_surrogates(&text)) {
                 record.take(event);
             }
         }
-        Err(_) => {}
     }
-}
-
-fn without_surrogates(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("\\u") {
-        let escaped = rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
-        let code = rest.get(at + 2..at + 6).and_then(|hex| u32::from_str_radix(hex, 16).ok());
-        clean.push_str(&rest[..at]);
-        match code {
-            Some(0xD800..=0xDFFF) if !escaped => clean.push('\u{fffd}'),
-            _ => clean.push_str(rest.get(at..at + 2).unwrap_or_default()),
-        }
-        let used = if matches!(code, Some(0xD800..=0xDFFF)) && !escaped { 6 } else { 2 };
-        rest = &rest[at + used..];
-    }
-    clean.push_str(rest);
-    clean
 }
 
 /// Everything known at the end, on its way to becoming a [`TestRun`].
@@ -229,7 +209,7 @@ impl Books<'_> {
                     }
                     continue;
                 }
-                let id = TestId { unit: unit.name.clone(), path: case.path.clone() };
+                let id = TestId { unit: unit.name.clone(), path: case.path.parts() };
                 let listed = only.is_empty() || only.contains(&id) || within(&only, &id);
                 if !listed || !self.named(&id) {
                     neighbours += u32::from(case.state != State::Skip);
@@ -288,6 +268,7 @@ impl Books<'_> {
     }
 
     fn problems(&mut self) {
+        let mut known = HashSet::new();
         for told in &self.record.problems {
             let mut place = self.record.paths.first_own(told.frames.iter().map(|f| (f.0.as_str(), f.1, f.2)));
             let mut message = told.message.clone();
@@ -311,7 +292,7 @@ impl Books<'_> {
             };
             let problem =
                 Problem { kind: told.kind, file, line, col, message: bound(message.trim(), MESSAGE) };
-            if !self.run.problems.contains(&problem) {
+            if known.insert(problem.clone()) {
                 self.run.problems.push(problem);
             }
         }
@@ -329,13 +310,14 @@ impl Books<'_> {
         let mut named = false;
         for unit in &self.record.units {
             // The innermost of those that began inside one another is the one that was running.
-            let running = unit.begun.iter().filter(|path| {
-                !unit.begun.iter().any(|other| other.len() > path.len() && other.starts_with(path))
+            let begun: Vec<Vec<String>> = unit.begun.iter().map(Path::parts).collect();
+            let running = begun.iter().filter(|path| {
+                !begun.iter().any(|other| other.len() > path.len() && other.starts_with(path))
             });
             for path in running {
                 let id = TestId { unit: unit.name.clone(), path: path.clone() };
                 let detail = super::record::Detail { message: message.clone(), kind, ..Default::default() };
-                let case = Case { detail: Some(Box::new(detail)), path: path.clone(), ..Case::default() };
+                let case = Case { detail: Some(Box::new(detail)), ..Case::default() };
                 let failure = self.failure(id, &case, None);
                 self.run.failures.push(failure);
                 self.run.failed += 1;
@@ -463,26 +445,21 @@ impl Books<'_> {
     }
 
     fn missing(&mut self) {
-        let units = &self.record.units;
-        let ran = |wanted: &dyn Fn(&str, &[String]) -> bool| {
-            units.iter().any(|unit| {
-                let mut cases = unit.cases.iter().filter(|case| case.state != State::Skip);
-                let ended = cases.any(|case| wanted(&unit.name, &case.path));
-                ended || unit.begun.iter().any(|path| wanted(&unit.name, path))
-            })
-        };
+        if !self.selected() {
+            return;
+        }
+        let ids: Vec<TestId> = self.record.units.iter().flat_map(Unit::ran).collect();
+        let ran = |wanted: &dyn Fn(&TestId) -> bool| ids.iter().any(wanted);
         for id in &self.memo.only {
-            let found = ran(&|unit, path| {
-                id.unit == unit && (path.starts_with(&id.path) || id.path.starts_with(path))
+            let found = ran(&|TestId { unit, path }| {
+                id.unit == *unit && (path.starts_with(&id.path) || id.path.starts_with(path))
             });
             if !found {
                 self.run.missing.push(format!("{} ({})", self.name(&id.path), id.unit));
             }
         }
         for name in &self.memo.names {
-            let found =
-                ran(&|unit, path| means(name, &TestId { unit: unit.to_owned(), path: path.to_vec() }));
-            if !found {
+            if !ran(&|id| means(name, id)) {
                 self.run.missing.push(name.clone());
             }
         }
@@ -549,12 +526,6 @@ pub(crate) fn value(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn half_a_surrogate_pair_does_not_cost_the_event() {
-        assert_eq!(without_surrogates(r#""a\ud800b""#), "\"a\u{fffd}b\"");
-        assert_eq!(without_surrogates(r#""a\\ud800b\u00e9""#), r#""a\\ud800b\u00e9""#);
-    }
 
     #[test]
     fn values_are_flat_when_short() {

@@ -1,11 +1,13 @@
 //! What the events of one command add up to, while they come.
 
 use super::Paths;
-use crate::{FailureKind, ProblemKind, Progress};
-use serde::Deserialize;
+use crate::{FailureKind, ProblemKind, Progress, TestId};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::HashMap};
 
-/// One line of the report.
+/// One line of the report. Most tell of a test that passed, of which hardly anything is ever looked at: what is long
+/// is found here and read when it is needed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event<'a> {
@@ -20,7 +22,8 @@ pub(super) struct Event<'a> {
     total: Option<u32>,
     #[serde(borrow)]
     unit: Option<Cow<'a, str>>,
-    path: Vec<String>,
+    #[serde(borrow)]
+    path: Raw<'a>,
     #[serde(borrow)]
     state: Cow<'a, str>,
     line: Option<u32>,
@@ -29,15 +32,79 @@ pub(super) struct Event<'a> {
     phase: Option<Cow<'a, str>>,
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
-    message: Option<String>,
-    expected: Option<String>,
-    actual: Option<String>,
-    frames: Vec<Frame>,
-    output: Option<String>,
-    text: Option<String>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+    #[serde(borrow)]
+    expected: Raw<'a>,
+    #[serde(borrow)]
+    actual: Raw<'a>,
+    #[serde(borrow)]
+    frames: Raw<'a>,
+    #[serde(borrow)]
+    output: Raw<'a>,
+    #[serde(borrow)]
+    text: Raw<'a>,
     code: Option<i32>,
-    signal: Option<String>,
-    stopped: Option<serde_json::Value>,
+    #[serde(borrow)]
+    signal: Raw<'a>,
+    #[serde(borrow)]
+    stopped: Raw<'a>,
+}
+
+/// A value as the report writes it.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(transparent)]
+struct Raw<'a>(#[serde(borrow)] Option<&'a RawValue>);
+
+impl<'a> Raw<'a> {
+    fn written(self) -> &'a str {
+        self.0.map_or("", RawValue::get)
+    }
+
+    fn read<T: DeserializeOwned>(self) -> Option<T> {
+        read(self.0?.get())
+    }
+
+    fn text(self) -> String {
+        self.read().unwrap_or_default()
+    }
+}
+
+fn read<T: DeserializeOwned>(json: &str) -> Option<T> {
+    let value = serde_json::from_str(json);
+    value.or_else(|_| serde_json::from_str(&without_surrogates(json))).ok()
+}
+
+/// Half a surrogate pair is an escape that JSON has and text has not.
+pub(super) fn without_surrogates(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\\u") {
+        let escaped = rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+        let code = rest.get(at + 2..at + 6).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        clean.push_str(&rest[..at]);
+        match code {
+            Some(0xD800..=0xDFFF) if !escaped => clean.push('\u{fffd}'),
+            _ => clean.push_str(rest.get(at..at + 2).unwrap_or_default()),
+        }
+        let used = if matches!(code, Some(0xD800..=0xDFFF)) && !escaped { 6 } else { 2 };
+        rest = &rest[at + used..];
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+/// A test's name from the outside in, as the report writes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Path(Box<str>);
+
+impl Path {
+    pub(super) fn parts(&self) -> Vec<String> {
+        read(&self.0).unwrap_or_default()
+    }
 }
 
 /// File, line and column.
@@ -82,7 +149,7 @@ impl Default for Detail {
 /// One test that ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Case {
-    pub path: Vec<String>,
+    pub path: Path,
     pub state: State,
     pub line: Option<u32>,
     /// The runner tells of a whole file as if it were a test.
@@ -95,7 +162,9 @@ pub(super) struct Case {
 pub(super) struct Unit {
     pub name: String,
     pub cases: Vec<Case>,
-    pub begun: Vec<Vec<String>>,
+    pub begun: Vec<Path>,
+    /// How many of the cases failed.
+    failed: usize,
     pub open: bool,
     /// Something went wrong in it beyond its tests.
     pub dead: bool,
@@ -103,6 +172,13 @@ pub(super) struct Unit {
 }
 
 impl Unit {
+    /// The tests that ran, or began to.
+    pub(super) fn ran(&self) -> impl Iterator<Item = TestId> {
+        let ended = self.cases.iter().filter(|case| case.state != State::Skip).map(|case| &case.path);
+        let all = ended.chain(&self.begun);
+        all.map(|path| TestId { unit: self.name.clone(), path: path.parts() })
+    }
+
     /// What was printed, in the order of the lines that printed it.
     pub(super) fn outputs(&self) -> Outputs<'_> {
         let mut printed: Vec<(u32, &str)> =
@@ -179,6 +255,8 @@ pub(super) struct Record {
     pub units: Vec<Unit>,
     pub problems: Vec<Told>,
     index: HashMap<String, usize>,
+    /// Whose events came last, as they name it: most come in a row.
+    latest: (String, usize),
     /// Tests that failed so far.
     failed: usize,
 }
@@ -191,17 +269,17 @@ impl Record {
             units: Vec::new(),
             problems: Vec::new(),
             index: HashMap::new(),
+            latest: (String::new(), usize::MAX),
             failed: 0,
         }
     }
 
     pub(super) fn progress(&self) -> Progress {
-        let cases = || self.units.iter().flat_map(|unit| &unit.cases);
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let totals: Vec<u32> = self.runs.iter().filter_map(|run| run.total).collect();
         Progress {
-            done: count(cases().count()),
-            failed: count(cases().filter(|case| case.state == State::Fail).count()),
+            done: count(self.units.iter().map(|unit| unit.cases.len()).sum()),
+            failed: count(self.units.iter().map(|unit| unit.failed).sum()),
             total: (!totals.is_empty())
                 .then(|| totals.iter().fold(0_u32, |sum, one| sum.saturating_add(*one))),
         }
@@ -209,16 +287,19 @@ impl Record {
 
     /// The unit of that name.
     fn unit(&mut self, path: &str) -> &mut Unit {
-        let at = match self.index.get(path) {
-            Some(at) => *at,
-            None => {
-                let name = self.paths.relative(path);
-                self.index.insert(path.to_owned(), self.units.len());
-                self.units.push(Unit { name, ..Unit::default() });
-                self.units.len() - 1
-            }
-        };
-        &mut self.units[at]
+        if self.latest.0 != path || self.latest.1 == usize::MAX {
+            let at = match self.index.get(path) {
+                Some(at) => *at,
+                None => {
+                    let name = self.paths.relative(path);
+                    self.index.insert(path.to_owned(), self.units.len());
+                    self.units.push(Unit { name, ..Unit::default() });
+                    self.units.len() - 1
+                }
+            };
+            self.latest = (path.to_owned(), at);
+        }
+        &mut self.units[self.latest.1]
     }
 
     fn run(&mut self, id: &str) -> &mut Run {
@@ -246,41 +327,35 @@ impl Record {
             "total" => self.run(&event.run).total = event.total,
             "open" => self.unit(unit).open = true,
             "close" => self.unit(unit).open = false,
-            "begin" => {
-                let path = event.path;
-                self.unit(unit).begun.push(path);
-            }
-            "group" => ended(self.unit(unit), &event.path),
+            "begin" => self.unit(unit).begun.push(Path(event.path.written().into())),
+            "group" => drop(ended(self.unit(unit), event.path)),
             "unit" => {
                 let unit = self.unit(unit);
                 *unit = Unit { name: std::mem::take(&mut unit.name), ..Unit::default() };
             }
             "output" => {
-                let (line, text) = (event.line.unwrap_or(0), event.text.unwrap_or_default());
+                let (line, text) = (event.line.unwrap_or(0), event.text.text());
                 self.unit(unit).output.push((line, text));
             }
-            "test" => self.test(event),
-            "problem" => self.problem(event),
+            "test" => self.test(&event),
+            "problem" => self.problem(&event),
             "end" => {
                 let run = self.run(&event.run);
                 run.ended = true;
-                run.stopped = event.stopped.filter(|why| !why.is_null()).map(|why| match why {
-                    serde_json::Value::String(why) => why,
-                    _ => "interrupted".to_owned(),
-                });
+                run.stopped =
+                    event.stopped.0.map(|_| event.stopped.read().unwrap_or_else(|| "interrupted".to_owned()));
             }
             "exit" => self.run(&event.run).exit = event.code,
             _ => {}
         }
     }
 
-    fn test(&mut self, event: Event<'_>) {
+    fn test(&mut self, event: &Event<'_>) {
         let state = match event.state.as_ref() {
             "pass" => State::Pass,
             "skip" => State::Skip,
             _ => State::Fail,
         };
-        let name = event.unit.as_deref().unwrap_or_default().to_owned();
         let kind = match event.kind.as_deref() {
             Some("error") => FailureKind::Error,
             Some("timed_out") => FailureKind::TimedOut,
@@ -288,25 +363,26 @@ impl Record {
         };
         let before = self.failed;
         self.failed += usize::from(state == State::Fail);
-        let unit = self.unit(&name);
-        ended(unit, &event.path);
+        let unit = self.unit(event.unit.as_deref().unwrap_or_default());
+        let path = ended(unit, event.path).unwrap_or_else(|| Path(event.path.written().into()));
         let detail = (state == State::Fail && before < crate::model::DETAILED).then(|| {
-            let message = event.message.unwrap_or_default();
+            let message = event.message.text();
             let message = match event.phase.as_deref() {
                 Some(phase) => format!("{phase}: {message}"),
                 None => message,
             };
             Box::new(Detail {
                 message,
-                expected: event.expected,
-                actual: event.actual,
-                frames: event.frames,
-                output: event.output.filter(|text| !text.is_empty()),
+                expected: event.expected.read(),
+                actual: event.actual.read(),
+                frames: event.frames.read().unwrap_or_default(),
+                output: event.output.read().filter(|text: &String| !text.is_empty()),
                 file: None,
                 kind,
             })
         });
-        let case = Case { path: event.path, state, line: event.line, whole: event.whole, detail };
+        let case = Case { path, state, line: event.line, whole: event.whole, detail };
+        unit.failed += usize::from(state == State::Fail);
         // A tear-down that fails takes back that its test passed.
         match unit.cases.last_mut() {
             Some(last) if event.phase.is_some() && last.path == case.path && last.state != State::Fail => {
@@ -316,13 +392,13 @@ impl Record {
         }
     }
 
-    fn problem(&mut self, event: Event<'_>) {
+    fn problem(&mut self, event: &Event<'_>) {
         let kind = match event.kind.as_deref() {
             Some("crash") => ProblemKind::Crash,
             Some("config") => ProblemKind::Config,
             Some("build") => ProblemKind::Build,
             // A file whose process went wrong before or after its tests.
-            Some("file") if event.signal.is_some() => ProblemKind::Crash,
+            Some("file") if event.signal.0.is_some() => ProblemKind::Crash,
             _ => ProblemKind::Collection,
         };
         let unit = event.unit.as_deref().map(|path| {
@@ -332,17 +408,28 @@ impl Record {
         self.problems.push(Told {
             kind,
             unit,
-            message: event.message.unwrap_or_default(),
-            frames: event.frames,
-            output: event.output,
-            signal: event.signal,
+            message: event.message.text(),
+            frames: event.frames.read().unwrap_or_default(),
+            output: event.output.read(),
+            signal: event.signal.read(),
         });
     }
 }
 
 /// Something that began is over; it is nearly always the last that began.
-fn ended(unit: &mut Unit, path: &[String]) {
-    if let Some(at) = unit.begun.iter().rposition(|begun| begun == path) {
-        unit.begun.remove(at);
+fn ended(unit: &mut Unit, path: Raw<'_>) -> Option<Path> {
+    let at = unit.begun.iter().rposition(|begun| *begun.0 == *path.written())?;
+    Some(unit.begun.remove(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_does_not_cost_the_text() {
+        assert_eq!(without_surrogates(r#""a\ud800b""#), "\"a\u{fffd}b\"");
+        assert_eq!(without_surrogates(r#""a\\ud800b\u00e9""#), r#""a\\ud800b\u00e9""#);
+        assert_eq!(read::<String>(r#""a\ud800b""#).as_deref(), Some("a\u{fffd}b"));
     }
 }

@@ -96,17 +96,22 @@ pub(crate) fn locate(text: &str, paths: &Paths) -> Located {
     let text = text.rsplit_once("Details:\n\n").map_or(text, |(_, details)| details);
     let decoded = decoded(text);
     let text = decoded.as_ref();
-    let python = text.lines().any(|line| matched(&PYTHON_FRAME, line).is_some());
+    let python = text.contains("File \"") && text.lines().any(|line| matched(&PYTHON_FRAME, line).is_some());
     let mut places: Vec<(&str, u32, u32)> = Vec::new();
-    if let Some(found) = matched(&BABEL, text) {
+    if numbered(text, b'(')
+        && let Some(found) = matched(&BABEL, text)
+    {
         places.push((group(&found, 1), number(&found, 3), number(&found, 4)));
     }
     for line in text.lines().take(400) {
-        if let Some(found) = matched(&PYTHON_FRAME, line) {
-            places.push((group(&found, 1), number(&found, 2), 0));
-        } else if !python && let Some(found) = paths.in_line(line) {
+        if python {
+            let found = matched(&PYTHON_FRAME, line);
+            places.extend(found.map(|found| (group(&found, 1), number(&found, 2), 0)));
+        } else if !numbered(line, b':') {
+            // Expressions cost more than a look at the bytes that they cannot do without.
+        } else if let Some(found) = paths.in_line(line) {
             places.push(found);
-        } else if !python && let Some(found) = matched(&PLACE, line) {
+        } else if let Some(found) = matched(&PLACE, line) {
             places.push((group(&found, 1), number(&found, 2), number(&found, 3)));
         }
     }
@@ -115,6 +120,12 @@ pub(crate) fn locate(text: &str, paths: &Paths) -> Located {
         places.reverse();
     }
     Located { message: words(text, python), place: paths.first_own(places) }
+}
+
+/// Whether a number follows that byte somewhere.
+fn numbered(text: &str, before: u8) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(before, bytes).any(|at| bytes.get(at + 1).is_some_and(u8::is_ascii_digit))
 }
 
 /// The text with the escapes of file URLs taken back.
@@ -157,8 +168,10 @@ fn number(found: &regex::Captures<'_>, at: usize) -> u32 {
 
 /// The line that names the error, or the last that says anything.
 fn words(text: &str, python: bool) -> String {
-    let mut errors =
-        text.lines().filter_map(|line| matched(&ERROR, line.trim()).map(|found| group(&found, 1).to_owned()));
+    let mut errors = text
+        .lines()
+        .filter(|line| memchr::memchr2(b'E', b'I', line.as_bytes()).is_some())
+        .filter_map(|line| matched(&ERROR, line.trim()).map(|found| group(&found, 1).to_owned()));
     let named = if python { errors.next_back() } else { errors.next() };
     let message =
         named.or_else(|| text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned));

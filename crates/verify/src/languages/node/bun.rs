@@ -84,15 +84,27 @@ impl TestReader for BunReader {
         if !last.is_empty() {
             self.printed.push(String::from_utf8_lossy(&last).into_owned());
         }
-        let junit::Report { cases, complete } = junit::read(&self.report);
+        let mut told = TestRun { notes: self.memo.notes.clone(), ..TestRun::default() };
+        let only: BTreeSet<&TestId> = self.memo.only.iter().collect();
+        let (mut neighbours, mut ran) = (0, BTreeSet::new());
+        let complete = junit::each(&self.report, |case| {
+            neighbours += u32::from(!self.count(case, &only, &mut told));
+            if self.selects() && case.end != CaseEnd::Skipped {
+                ran.insert(self.identify(case));
+            }
+        });
         let mut run = TestRun { notes: self.memo.notes.clone(), ..TestRun::default() };
         if complete {
-            self.read_report(&cases, &mut run);
+            run = told;
+            run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
+            if neighbours > 0 {
+                run.notes.push(format!("{neighbours} more ran than were asked for; they are not counted"));
+            }
             self.beyond_tests(end, &mut run);
         } else {
             self.read_lines(end, &mut run);
         }
-        self.missing(&cases, &mut run);
+        self.missing(&ran, &mut run);
         run
     }
 }
@@ -120,33 +132,30 @@ impl BunReader {
         self.printed.push(bound(line, 500));
     }
 
-    fn read_report(&self, cases: &[Case], run: &mut TestRun) {
-        let only: BTreeSet<&TestId> = self.memo.only.iter().collect();
-        let mut neighbours = 0;
-        for case in cases {
-            if only.is_empty() && case.end == CaseEnd::Passed {
-                run.passed += 1;
-                continue;
-            }
-            let id = self.identify(case);
-            if !only.is_empty() && !only.contains(&id) {
-                neighbours += u32::from(case.end != CaseEnd::Skipped);
-                continue;
-            }
-            match case.end {
-                CaseEnd::Passed => run.passed += 1,
-                CaseEnd::Skipped if !only.is_empty() || !self.memo.names.is_empty() => {}
-                CaseEnd::Skipped => run.skipped += 1,
-                CaseEnd::Failed | CaseEnd::Error if run.failures.len() < crate::model::DETAILED => {
-                    run.failures.push(self.failure(id, case));
-                }
-                CaseEnd::Failed | CaseEnd::Error => run.failures.push(bare(id)),
-            }
+    fn selects(&self) -> bool {
+        !self.memo.only.is_empty() || !self.memo.names.is_empty()
+    }
+
+    /// Counts a case; false when it ran though it was not asked for.
+    fn count(&self, case: &Case, only: &BTreeSet<&TestId>, run: &mut TestRun) -> bool {
+        if only.is_empty() && case.end == CaseEnd::Passed {
+            run.passed += 1;
+            return true;
         }
-        run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
-        if neighbours > 0 {
-            run.notes.push(format!("{neighbours} more ran than were asked for; they are not counted"));
+        let id = self.identify(case);
+        if !only.is_empty() && !only.contains(&id) {
+            return case.end == CaseEnd::Skipped;
         }
+        match case.end {
+            CaseEnd::Passed => run.passed += 1,
+            CaseEnd::Skipped if self.selects() => {}
+            CaseEnd::Skipped => run.skipped += 1,
+            CaseEnd::Failed | CaseEnd::Error if run.failures.len() < crate::model::DETAILED => {
+                run.failures.push(self.failure(id, case));
+            }
+            CaseEnd::Failed | CaseEnd::Error => run.failures.push(bare(id)),
+        }
+        true
     }
 
     /// The first suite is the file; the others are what `describe` names.
@@ -285,15 +294,7 @@ impl BunReader {
         });
     }
 
-    fn missing(&self, cases: &[Case], run: &mut TestRun) {
-        if self.memo.only.is_empty() && self.memo.names.is_empty() {
-            return;
-        }
-        let ran: BTreeSet<TestId> = cases
-            .iter()
-            .filter(|case| case.end != CaseEnd::Skipped)
-            .map(|case| self.identify(case))
-            .collect();
+    fn missing(&self, ran: &BTreeSet<TestId>, run: &mut TestRun) {
         for id in self.memo.only.iter().filter(|id| !ran.contains(id)) {
             run.missing.push(format!("{} ({})", id.path.join(" > "), id.unit));
         }

@@ -3,7 +3,7 @@
 use crate::{
     Captured, End, Finding, LintRun, Severity,
     reporters::Paths,
-    text::{bound, strip_ansi},
+    text::{bound, cut, lossy, one_line, strip_ansi},
 };
 use regex::Regex;
 use serde::Deserialize;
@@ -37,7 +37,7 @@ struct EslintMessage {
 
 /// What the plan's tool said.
 pub(super) fn read(runner: &str, paths: &Paths, captured: &Captured) -> LintRun {
-    let stdout = String::from_utf8_lossy(&captured.stdout);
+    let stdout = lossy(&captured.stdout);
     let stdout = strip_ansi(&stdout);
     let mut run = LintRun::default();
     let understood = match runner {
@@ -49,19 +49,26 @@ pub(super) fn read(runner: &str, paths: &Paths, captured: &Captured) -> LintRun 
     };
     run.findings.sort();
     run.findings.dedup();
-    let said = words(&stdout, &captured.stderr);
+    let said = || words(&stdout, &captured.stderr);
     match captured.end {
         End::Exited(0) if understood => {}
         End::Exited(0) if runner == "script" => {}
-        End::Exited(2) if runner == "eslint" && run.findings.is_empty() => run.config_error = Some(said),
+        End::Exited(2) if runner == "eslint" && run.findings.is_empty() => {
+            let said = said();
+            run.config_error = Some(eslint_stopped(&said).unwrap_or(said));
+        }
         End::Exited(_) if run.config_error.is_some() => {}
         End::Exited(code) if run.findings.is_empty() => {
             let which = if runner == "script" { "the script" } else { runner };
-            let failed = format!("{which} exited with {code} and its output was not understood:\n{said}");
-            if runner == "script" || understood {
-                run.incomplete = Some(failed);
+            if runner == "script"
+                && let Some(why) = eslint_stopped(&said())
+            {
+                run.config_error = Some(why);
+            } else if runner == "script" || understood {
+                let failed = format!("{which} exited with {code} and its output was not understood:");
+                run.incomplete = Some(format!("{failed}\n{}", said()));
             } else {
-                run.config_error = Some(said);
+                run.config_error = Some(said());
             }
         }
         End::Exited(_) => {}
@@ -83,6 +90,34 @@ fn words(stdout: &str, stderr: &[u8]) -> String {
     };
     let (errors, output) = (said(&stderr), said(stdout));
     bound(if errors.is_empty() { &output } else { &errors }, 1500)
+}
+
+/// Why eslint gave up and what to do about it, out of the banner that it prints around its reason.
+fn eslint_stopped(said: &str) -> Option<String> {
+    let (_, rest) = said.split_once("Oops! Something went wrong! :(")?;
+    let (version, rest) = rest.trim_start().strip_prefix("ESLint: ")?.split_once('\n')?;
+    let reason = rest.trim_start().lines().take_while(|line| !line.trim_start().starts_with("at "));
+    let reason: Vec<&str> =
+        reason.filter(|line| !line.trim().is_empty() && !line.contains("https://")).collect();
+    let reason = reason.join("\n");
+    let missing = ["Cannot find package '", "Cannot find module '"]
+        .iter()
+        .find_map(|start| reason.split_once(start)?.1.split('\'').next());
+    let (reason, next) = match missing {
+        _ if reason.contains("couldn't find an eslint.config") => {
+            let first = reason.lines().next().unwrap_or_default();
+            (first, "write an eslint.config.js (`npm init @eslint/config` makes one)".to_owned())
+        }
+        Some(name) if !name.starts_with(['.', '/']) => {
+            (reason.as_str(), format!("npm install --save-dev {name}, or take it out of the configuration"))
+        }
+        _ if reason.contains("Occurred while linting ") => (
+            reason.as_str(),
+            "this rule broke, not the code: update its plugin, or turn the rule off".to_owned(),
+        ),
+        _ => (reason.as_str(), "mend the configuration of eslint (eslint.config.*)".to_owned()),
+    };
+    Some(format!("eslint {} could not run: {}\nnext: {next}", version.trim(), bound(reason, 1200)))
 }
 
 fn eslint(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
@@ -245,11 +280,11 @@ static UNIX: LazyLock<Option<Regex>> =
 
 /// `src/a.ts(1,14): error TS2322: message`.
 fn tsc_line(line: &str, paths: &Paths) -> Option<Finding> {
-    let (place, rest) = line.split_once("): ")?;
+    let (place, rest) = cut(line, "): ")?;
     let (file, place) = place.rsplit_once('(')?;
     let (row, col) = place.split_once(',')?;
     let (severity, rest) = rest.split_once(' ')?;
-    let (rule, message) = rest.split_once(": ")?;
+    let (rule, message) = cut(rest, ": ")?;
     let severity = match severity {
         "error" => Severity::Error,
         "warning" | "message" => Severity::Warning,
@@ -396,8 +431,4 @@ fn next_object(text: &str, from: usize) -> Option<usize> {
         return Some(0);
     }
     rest.find("\n{").map(|at| from + at + 1)
-}
-
-fn one_line(text: &str) -> String {
-    bound(&text.split_whitespace().collect::<Vec<_>>().join(" "), 400)
 }

@@ -3,13 +3,14 @@
 use crate::{
     Captured, End, Finding, LintRun, Severity,
     reporters::Paths,
-    text::{bound, strip_ansi},
+    text::{bound, lossy, one_line, strip_ansi},
 };
 use serde::Deserialize;
+use std::borrow::Cow;
 
 /// What the plan's tool said.
 pub(super) fn read(runner: &str, paths: &Paths, captured: &Captured) -> LintRun {
-    let stdout = String::from_utf8_lossy(&captured.stdout);
+    let stdout = lossy(&captured.stdout);
     let mut run = LintRun::default();
     let understood = match runner {
         "ruff" => ruff(&stdout, paths, &mut run),
@@ -37,10 +38,6 @@ fn said(stdout: &str, stderr: &[u8], runner: &str) -> String {
     let errors = String::from_utf8_lossy(stderr);
     let text = [errors.trim(), stdout.trim()].into_iter().find(|text| !text.is_empty());
     text.map_or_else(|| format!("{runner} said nothing"), |text| bound(&strip_ansi(text), 1500))
-}
-
-fn one_line(text: &str) -> String {
-    bound(&text.split_whitespace().collect::<Vec<_>>().join(" "), 400)
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,35 +89,41 @@ fn ruff(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
 }
 
 #[derive(Debug, Deserialize)]
-struct Mypy {
-    file: String,
+struct Mypy<'a> {
+    #[serde(borrow)]
+    file: Cow<'a, str>,
     line: i64,
     column: i64,
-    message: String,
-    #[serde(default)]
-    hint: Option<String>,
-    #[serde(default)]
-    code: Option<String>,
-    severity: String,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    #[serde(default, borrow)]
+    hint: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    code: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    severity: Cow<'a, str>,
 }
 
 /// Mypy's lines; its columns start at 0, but at 1 where Python's own parser speaks.
 fn mypy(stdout: &str, paths: &Paths, run: &mut LintRun) -> bool {
     let mut understood = true;
     for line in stdout.lines().filter(|line| !line.trim().is_empty()) {
-        let Ok(one) = serde_json::from_str::<Mypy>(line) else {
+        let Ok(one) = serde_json::from_str::<Mypy<'_>>(line) else {
             understood &= line.starts_with("Success") || line.starts_with("Found ");
             continue;
         };
-        let hint = one.hint.map(|hint| format!(" ({})", hint.trim())).unwrap_or_default();
+        let message = match &one.hint {
+            Some(hint) => one_line(&format!("{} ({})", one.message, hint.trim())),
+            None => one_line(&one.message),
+        };
         let syntax = one.code.as_deref() == Some("syntax");
         run.findings.push(Finding {
             file: paths.relative(&one.file),
             line: from_one(one.line),
             col: from_one(one.column.saturating_add(i64::from(!syntax))),
-            rule: one.code.unwrap_or_else(|| "mypy".to_owned()),
-            message: one_line(&format!("{}{hint}", one.message)),
-            severity: match one.severity.as_str() {
+            rule: one.code.map_or_else(|| "mypy".to_owned(), Cow::into_owned),
+            message,
+            severity: match one.severity.as_ref() {
                 "error" => Severity::Error,
                 "warning" => Severity::Warning,
                 _ => Severity::Info,

@@ -31,13 +31,13 @@ pub(super) struct Panic {
 pub(super) fn panic_in(lines: &[String], thread: &str) -> Option<Panic> {
     let header = |line: &String| {
         // Regular expressions on every line would cost more than all the rest.
-        line.starts_with("thread '").then_some(())?;
-        PANIC.captures(line).or_else(|| OLD_PANIC.captures(line)).map(|parts| parts[1].to_owned())
+        line.starts_with("thread '") && (PANIC.is_match(line) || OLD_PANIC.is_match(line))
     };
+    let own = format!("thread '{thread}' ");
     let at = lines
         .iter()
-        .rposition(|line| header(line).is_some_and(|name| name == thread))
-        .or_else(|| lines.iter().rposition(|line| header(line).is_some()))?;
+        .rposition(|line| line.starts_with(&own) && header(line))
+        .or_else(|| lines.iter().rposition(header))?;
     let mut message: Vec<String> = lines[at + 1..]
         .iter()
         .take_while(|line| !line.starts_with("note: ") && !line.starts_with("stack backtrace:"))
@@ -48,7 +48,9 @@ pub(super) fn panic_in(lines: &[String], thread: &str) -> Option<Panic> {
     }
     let number = |text: &str| text.parse().unwrap_or(1);
     let before = lines[..at].to_vec();
-    if let Some(parts) = OLD_PANIC.captures(&lines[at]) {
+    if lines[at].contains("' panicked at '")
+        && let Some(parts) = OLD_PANIC.captures(&lines[at])
+    {
         message.insert(0, parts[2].to_owned());
         let (file, line) = (parts[3].to_owned(), number(&parts[4]));
         return Some(Panic { file, line, message, before });
@@ -75,8 +77,11 @@ pub(super) fn read(
         tell(&mut failure, &panic.message);
         output.extend(panic.before);
         wrong_panic(&mut failure, lines);
-    } else if let Some((at, parts)) =
-        lines.iter().enumerate().find_map(|(at, line)| NO_PANIC.captures(line).map(|parts| (at, parts)))
+    } else if let Some((at, parts)) = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("note: test did not panic"))
+        .find_map(|(at, line)| NO_PANIC.captures(line).map(|parts| (at, parts)))
     {
         failure.message = "did not panic as expected".to_owned();
         failure.file = parts.get(1).map(|file| relative(facts.root(), base, file.as_str()));

@@ -126,33 +126,22 @@ impl TestReader for Reader {
         let mut lines = std::mem::take(&mut self.lines);
         lines.end(|line| self.line(line));
         let mut run = TestRun::default();
-        let report = junit::read(&self.report);
-        if report.complete {
-            let base = super::manifest::base(facts);
-            for case in &report.cases {
-                match case.end {
-                    CaseEnd::Passed if ended_early(case) => run.failures.push(early(case, facts, &base)),
-                    CaseEnd::Passed => run.passed += 1,
-                    CaseEnd::Skipped => run.skipped += 1,
-                    CaseEnd::Failed | CaseEnd::Error if run.failures.len() < crate::model::DETAILED => {
-                        run.failures.push(read(case, facts, &base));
-                    }
-                    CaseEnd::Failed | CaseEnd::Error => {
-                        run.failures.push(Failure::new(id(&case.class, &case.name), &case.name));
-                    }
-                }
-            }
+        let base = super::manifest::base(facts);
+        let mut missing = self.wanted.clone();
+        let complete = junit::each(&self.report, |case| {
+            count(case, facts, &base, &mut run);
+            missing.retain(|id| case.class != id.unit || case.name != id.path.join("::"));
+        });
+        if complete {
             run.failed = u32::try_from(run.failures.len()).unwrap_or(u32::MAX);
             // Tests run side by side: the order in which they ended is chance.
             run.failures.sort_by(|a, b| (&a.id.unit, &a.file, a.line).cmp(&(&b.id.unit, &b.file, b.line)));
-            let ran = |id: &TestId| {
-                report.cases.iter().any(|case| case.class == id.unit && case.name == id.path.join("::"))
-            };
-            run.missing = self.wanted.iter().filter(|id| !ran(id)).map(|id| id.path.join("::")).collect();
+            run.missing = missing.iter().map(|id| id.path.join("::")).collect();
         } else {
+            run = TestRun::default();
             self.read_status(facts, &mut run);
         }
-        self.judge(end, report.complete, facts, &mut run);
+        self.judge(end, complete, facts, &mut run);
         run
     }
 }
@@ -193,6 +182,20 @@ impl Reader {
                 ProblemKind::Crash,
                 format!("nextest exited with {code} and left no report: {}", words()),
             )),
+        }
+    }
+}
+
+fn count(case: &Case, facts: &dyn Facts, base: &Path, run: &mut TestRun) {
+    match case.end {
+        CaseEnd::Passed if ended_early(case) => run.failures.push(early(case, facts, base)),
+        CaseEnd::Passed => run.passed += 1,
+        CaseEnd::Skipped => run.skipped += 1,
+        CaseEnd::Failed | CaseEnd::Error if run.failures.len() < crate::model::DETAILED => {
+            run.failures.push(read(case, facts, base));
+        }
+        CaseEnd::Failed | CaseEnd::Error => {
+            run.failures.push(Failure::new(id(&case.class, &case.name), &case.name));
         }
     }
 }
