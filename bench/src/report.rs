@@ -18,9 +18,11 @@ impl Report {
         );
     }
 
-    /// A line of the table.
+    /// A line of the table. It is shown at once: the whole comes long after.
     pub(crate) fn row(&mut self, cells: &[String]) {
-        let _ = writeln!(self.0, "| {} |", cells.join(" | "));
+        let line = format!("| {} |", cells.join(" | "));
+        eprintln!("{line}");
+        let _ = writeln!(self.0, "{line}");
     }
 
     /// A sentence below the table.

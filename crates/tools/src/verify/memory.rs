@@ -3,7 +3,7 @@
 use crate::Call;
 use ::verify::TestRun;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -17,6 +17,8 @@ const SETTLE: Duration = Duration::from_secs(10);
 pub(crate) struct Memory {
     latest: Mutex<BTreeMap<String, Latest>>,
     open: Mutex<Vec<Open>>,
+    /// What the session was told about where its tests run.
+    told: Mutex<BTreeSet<String>>,
 }
 
 /// A run whose books are not closed yet.
@@ -45,6 +47,16 @@ pub(super) struct Tested {
 }
 
 impl Memory {
+    /// What of a sandbox's remark is worth saying: its isolation only once, and in short; everything else always.
+    pub(super) fn worth_saying(&self, note: String) -> Option<String> {
+        if !note.starts_with("isolation: ") {
+            return Some(note);
+        }
+        let short = note.split(',').next().unwrap_or(&note).to_owned();
+        let new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(note);
+        new.then_some(short)
+    }
+
     pub(super) fn keep(&self, workspace: &str, latest: Latest) {
         self.lock().insert(workspace.to_owned(), latest);
     }
@@ -112,5 +124,22 @@ impl Keeper {
         let languages = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let latest = Latest { when: Instant::now(), folder: self.folder.clone(), languages };
         self.call.session.verified.keep(self.call.workspace.name(), latest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn isolation_is_told_once_and_denials_always() {
+        let memory = Memory::default();
+        let isolated = || "isolation: namespaces + Landlock, network host, memory capped".to_owned();
+        assert_eq!(memory.worth_saying(isolated()).as_deref(), Some("isolation: namespaces + Landlock"));
+        assert_eq!(memory.worth_saying(isolated()), None);
+        assert!(memory.worth_saying("isolation: Landlock, network none".to_owned()).is_some(), "it changed");
+        for _ in 0..2 {
+            assert!(memory.worth_saying("denied: x".to_owned()).is_some());
+        }
     }
 }

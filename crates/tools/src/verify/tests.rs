@@ -191,7 +191,7 @@ impl Runner<'_> {
             Err(NotStarted::Other(error)) => return Err(error),
         };
         // Every command of a run says the same about where it runs.
-        for note in ended.notes {
+        for note in ended.notes.into_iter().filter_map(|note| self.call.session.verified.worth_saying(note)) {
             if !notes.contains(&note) {
                 notes.push(note);
             }

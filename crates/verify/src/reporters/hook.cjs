@@ -33,6 +33,16 @@ function drop(...names) {
 const has = (flag) => process.argv.some((word) => word === flag || word.startsWith(`${flag}=`));
 const extra = (plan, name) => (plan.args && plan.args[name]) || [];
 
+/** `tsc --noEmit` still writes what it learned for the next build into the checkout: into nothing instead. */
+function forgetBuildInfo() {
+  const fs = require('node:fs');
+  const { openSync } = fs;
+  fs.openSync = (file, flags, ...rest) => {
+    const notes = flags === 'w' && String(file).endsWith('.tsbuildinfo');
+    return openSync(notes ? '/dev/null' : file, flags, ...rest);
+  };
+}
+
 /** Which program this is, and what makes it report. */
 const PROGRAMS = [
   {
@@ -97,6 +107,7 @@ const PROGRAMS = [
     main: /\/node_modules\/(?:typescript|vue-tsc)\/bin\/(?:vue-)?tsc(?:\.js)?$/,
     report(plan) {
       if (plan.lint && !has('--pretty')) add('--pretty', 'false');
+      if (plan.lint && has('--noEmit')) forgetBuildInfo();
     },
   },
 ];

@@ -1,7 +1,7 @@
 'use strict';
 // A mocha reporter: `--reporter <this file>`. What the project prints stays as it was.
 
-const { clip, describe, emit, end, plan, start, wanted } = require('./report.cjs');
+const { clip, describe, emit, end, selects, start, wanted } = require('./report.cjs');
 
 /** Takes out what the plan did not ask for, so that a name that occurs twice is still one test. */
 function keep(suite) {
@@ -36,7 +36,7 @@ function places() {
 module.exports = function Reporter(runner, options) {
   // Mocha is the one that is running, wherever it is installed.
   const { reporters } = runner.constructor.Mocha ?? require(require.resolve('mocha', { paths: places() }));
-  if ((plan.only || plan.names) && runner.suite && !options?.parallel) {
+  if (selects && runner.suite && !options?.parallel) {
     keep(runner.suite);
     runner.total = runner.suite.total();
   }

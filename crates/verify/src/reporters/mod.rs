@@ -43,6 +43,9 @@ pub(crate) struct ReporterPlan {
     /// Exactly these tests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<TestId>,
+    /// Every test of these suites.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<TestId>,
     /// These tests, as a person named them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,

@@ -103,16 +103,22 @@ function describe(error) {
   };
 }
 
-/** Whether the plan wants this test: every one, unless it lists or names some. */
+/** Whether the plan lists or names tests. */
+const selects = Boolean(plan.only || plan.suites || plan.names);
+
+/** Whether the plan wants this test: every one, unless it selects some. */
 function wanted(file, titles) {
-  if (!plan.only && !plan.names) return true;
+  if (!selects) return true;
   let unit;
   try {
     unit = path.relative(fs.realpathSync(plan.root), fs.realpathSync(file));
   } catch {
     return true;
   }
-  if (plan.only) return plan.only.some((id) => id.unit === unit && id.path.join('\0') === titles.join('\0'));
+  const inside = (id) => id.unit === unit && id.path.every((title, at) => title === titles[at]);
+  if (plan.suites?.some(inside)) return true;
+  if (plan.only) return plan.only.some((id) => inside(id) && id.path.length === titles.length);
+  if (!plan.names) return false;
   const whole = titles.join(' ');
   return plan.names.some((name) => {
     const folder = name.replace(/^\.\//, '').replace(/\/$/, '');
@@ -120,4 +126,4 @@ function wanted(file, titles) {
   });
 }
 
-module.exports = { clip, describe, emit, end, frames, plan, show, start, wanted, words };
+module.exports = { clip, describe, emit, end, frames, plan, selects, show, start, wanted, words };

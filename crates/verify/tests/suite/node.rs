@@ -69,6 +69,26 @@ fn exactly_the_failed_tests_run_again() {
 }
 
 #[test]
+fn a_failed_hook_of_mocha_runs_again_with_its_suite() {
+    let hooks = "const fail = () => { if (process.env.MENDED !== '1') throw new Error('no set-up'); };\n\
+        describe('one', () => { beforeEach(fail); it('a', () => {}); it('b', () => {}); });\n\
+        describe('two', () => { before(fail); it('c', () => {}); });\n\
+        describe('three', () => { after(fail); it('d', () => {}); });\n\
+        describe('four', () => { it('e', () => {}); });\n";
+    let mut project = Project::empty("node");
+    project.write("package.json", r#"{"scripts":{"test":"mocha"}}"#).write("test/hooks.js", hooks);
+    let run = project.test();
+    let ids = failing(&run);
+    assert_eq!((run.passed, ids.len()), (2, 3), "{}", told(&run));
+    let again = project.rerun(ids.clone());
+    assert_eq!(failing(&again), ids, "{}", told(&again));
+    project.set("MENDED", "1");
+    let mended = project.rerun(ids);
+    assert_eq!((mended.passed, mended.failed), (4, 0), "{}", told(&mended));
+    assert!(mended.missing.is_empty() && mended.green(), "{}", told(&mended));
+}
+
+#[test]
 fn a_selection_that_matches_nothing_is_no_success() {
     each(&RUNNERS, |runner, project| {
         let gone = TestId {

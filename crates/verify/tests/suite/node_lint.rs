@@ -116,6 +116,46 @@ fn types_are_checked_by_every_compiler() {
 }
 
 #[test]
+fn what_stopped_eslint_is_told_with_the_way_out() {
+    let project = project(r#"{"type":"module"}"#);
+    let stopped = |config: &str| {
+        project.write("eslint.config.js", config);
+        let run = project.lint(&LintAsk::default());
+        let why = run.config_error.clone().unwrap_or_else(|| panic!("{}", told(&run)));
+        assert!(
+            !why.contains("Oops") && !why.contains("node:internal") && why.starts_with("eslint "),
+            "{why}"
+        );
+        why
+    };
+    let why = stopped("import nope from 'eslint-plugin-nope';\nexport default [nope];\n");
+    assert!(why.contains("Cannot find package 'eslint-plugin-nope'"), "{why}");
+    assert!(
+        why.ends_with("next: npm install --save-dev eslint-plugin-nope, or take it out of the configuration")
+    );
+    let why = stopped(
+        "const r = { create: () => ({ Program() { throw new TypeError('boom'); } }) };\n\
+         export default [{ plugins: { p: { rules: { r } } }, rules: { 'p/r': 2 } }];\n",
+    );
+    assert!(
+        why.contains("TypeError: boom\nOccurred while linting ") && why.contains("Rule: \"p/r\""),
+        "{why}"
+    );
+    assert!(why.contains("next: this rule broke"), "{why}");
+    let why = stopped("export default [{ nope: 1 }];\n");
+    assert!(why.contains("Unexpected key \"nope\" found.\nnext: mend the configuration"), "{why}");
+    // The same through the project's own script.
+    project.write("package.json", r#"{"type":"module","scripts":{"lint":"eslint src"}}"#);
+    project.remove("eslint.config.js");
+    let run = project.lint(&LintAsk::default());
+    let why = run.config_error.clone().unwrap_or_else(|| panic!("{}", told(&run)));
+    assert!(
+        why.contains("couldn't find an eslint.config") && why.contains("npm init @eslint/config"),
+        "{why}"
+    );
+}
+
+#[test]
 fn a_solution_checks_the_projects_it_refers_to() {
     let project = project("{}");
     project.write(
@@ -133,6 +173,7 @@ fn a_solution_checks_the_projects_it_refers_to() {
     project.write("package.json", r#"{"scripts":{"typecheck":"tsc -b --noEmit"}}"#);
     let by_script = project.typecheck();
     assert_eq!(by_script.findings, run.findings, "{}", told(&by_script));
+    assert!(!project.root.join("out").exists(), "tsc left its notes behind");
 }
 
 #[test]

@@ -169,10 +169,14 @@ pub(super) fn typecheck(facts: &dyn Facts) -> Result<Plan, String> {
     } else {
         (&["--noEmit", "--pretty", "false"], "tsc because of tsconfig.json")
     };
+    // The hook keeps what tsc notes for its next build out of the checkout.
+    let mut env = plain_env();
+    env.push(node_options(facts, false));
     let plan = Plan {
         runner: "tsc",
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        env: plain_env(),
+        env,
+        inject: linting(facts).for_node(),
         why: vec![why.to_owned()],
         ..Plan::default()
     };
@@ -188,15 +192,20 @@ fn solution_style(text: &str) -> bool {
     refers && (!own || listed("include").is_some_and(Vec::is_empty))
 }
 
-/// One of the project's own scripts, with the formatters of what it starts made to report.
-fn script(facts: &dyn Facts, manifest: &Manifest, name: &str, text: &str, fix: bool) -> Plan {
-    let (manager, why) = manifest.manager(facts);
-    let mut told = ReporterPlan {
+/// What the reporters are told when findings are wanted.
+fn linting(facts: &dyn Facts) -> ReporterPlan {
+    ReporterPlan {
         root: facts.root().to_string_lossy().into_owned(),
         report: REPORT,
         lint: true,
         ..ReporterPlan::default()
-    };
+    }
+}
+
+/// One of the project's own scripts, with the formatters of what it starts made to report.
+fn script(facts: &dyn Facts, manifest: &Manifest, name: &str, text: &str, fix: bool) -> Plan {
+    let (manager, why) = manifest.manager(facts);
+    let mut told = linting(facts);
     if fix {
         told.args.insert("eslint", vec!["--fix".to_owned()]);
         told.args.insert("oxlint", vec!["--fix".to_owned()]);

@@ -65,7 +65,7 @@ fn by_script(facts: &dyn Facts, ask: &TestAsk, manifest: &Manifest, manager: Man
     let chain = Chain::of(manifest, script);
     let runner = chain.tests.map(|(_, runner)| runner);
     let mut plan = prepared(facts, ask, runner);
-    let mut memo = memo(ask);
+    let mut memo = memo(ask, runner);
     memo.parts.clone_from(&chain.parts);
     memo.test_part = chain.tests.map(|(at, _)| at);
     plan.program = manager.program().to_owned();
@@ -118,7 +118,7 @@ fn by_runner(
             plan.args.push("run".to_owned());
         }
         plan = lint::own(facts, name, plan);
-        plan.memo = serde_json::to_value(memo(ask)).unwrap_or_default();
+        plan.memo = serde_json::to_value(memo(ask, Some(runner))).unwrap_or_default();
         return Ok(plan);
     }
     if manager == Manager::Bun {
@@ -127,7 +127,7 @@ fn by_runner(
         plan.args = vec!["test".to_owned()];
         plan.args.extend(bun_args(facts, ask));
         plan.why = vec!["no test script and no other runner: bun's own".to_owned()];
-        plan.memo = serde_json::to_value(memo(ask)).unwrap_or_default();
+        plan.memo = serde_json::to_value(memo(ask, None)).unwrap_or_default();
         return Ok(plan);
     }
     if has_node_tests(facts) {
@@ -137,7 +137,7 @@ fn by_runner(
         plan.env.push(node_options(facts, !selects(ask)));
         plan.why =
             vec!["no test script and no runner in the dependencies, but test files: node --test".to_owned()];
-        plan.memo = serde_json::to_value(memo(ask)).unwrap_or_default();
+        plan.memo = serde_json::to_value(memo(ask, None)).unwrap_or_default();
         return Ok(plan);
     }
     Err("package.json has no test script, no known runner (jest, vitest, mocha) is in its dependencies and no \
@@ -162,10 +162,12 @@ fn prepared(facts: &dyn Facts, ask: &TestAsk, runner: Option<Runner>) -> Plan {
         // Between two results stands what the second one printed: the streams' order matters.
         return Plan { runner: "bun", merged: true, report: Some(BUN_REPORT.to_owned()), ..Plan::default() };
     }
+    let (suites, only) = ask.only.iter().cloned().partition(|id| is_hook(id, runner));
     let mut told = ReporterPlan {
         root: facts.root().to_string_lossy().into_owned(),
         report: REPORT,
-        only: ask.only.clone(),
+        only,
+        suites: without_hooks(suites, runner),
         names: ask.names.clone(),
         ..ReporterPlan::default()
     };
@@ -186,9 +188,24 @@ fn prepared(facts: &dyn Facts, ask: &TestAsk, runner: Option<Runner>) -> Plan {
     }
 }
 
-fn memo(ask: &TestAsk) -> Memo {
+/// Whether this is a hook of mocha's, which tells of its failure as if it were a test. It cannot run alone.
+fn is_hook(id: &TestId, runner: Option<Runner>) -> bool {
+    let hooks = ["\"before each\" hook", "\"before all\" hook", "\"after each\" hook", "\"after all\" hook"];
+    runner == Some(Runner::Mocha)
+        && id.path.last().is_some_and(|last| hooks.iter().any(|hook| last.starts_with(hook)))
+}
+
+/// The suites that hooks belong to in place of the hooks.
+fn without_hooks(mut ids: Vec<TestId>, runner: Option<Runner>) -> Vec<TestId> {
+    for id in ids.iter_mut().filter(|id| is_hook(id, runner)) {
+        id.path.pop();
+    }
+    ids
+}
+
+fn memo(ask: &TestAsk, runner: Option<Runner>) -> Memo {
     Memo {
-        only: ask.only.clone(),
+        only: without_hooks(ask.only.clone(), runner),
         names: if ask.units.is_empty() { ask.names.clone() } else { Vec::new() },
         timeout_seconds: ask.timeout_seconds,
         ..Memo::default()
@@ -259,6 +276,8 @@ fn selection(facts: &dyn Facts, ask: &TestAsk, runner: Runner) -> Vec<String> {
             }
             args.extend(pattern.into_iter().flat_map(|pattern| ["-t".to_owned(), pattern]));
         }
+        // The reporter picks; an expression would leave out the other tests of a hook's suite.
+        Runner::Mocha if ask.only.iter().any(|id| is_hook(id, Some(runner))) => {}
         Runner::Mocha => args.extend(pattern.into_iter().flat_map(|pattern| ["-g".to_owned(), pattern])),
         Runner::NodeTest => {}
         Runner::Bun => {

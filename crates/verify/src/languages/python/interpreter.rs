@@ -55,6 +55,11 @@ impl Environment {
                 why,
             };
         }
+        if let Some(place) = tox_config(facts) {
+            let why =
+                format!("tox because of {place}; it makes the environment py when that is not there yet");
+            return Self { folder: None, inside: None, manager: Some(TOX), why };
+        }
         let why = "the interpreter on the PATH: the project has no environment of its own (.venv, venv, VIRTUAL_ENV)";
         Self { folder: None, inside: None, manager: None, why: why.to_owned() }
     }
@@ -176,19 +181,41 @@ fn manager(facts: &dyn Facts) -> Option<((&'static str, &'static [&'static str])
         .map(|(program, run, _, why)| ((program, run), why))
 }
 
-/// An environment that tox or nox left in the project.
+/// What makes the environment of a project that has a configuration of tox and nothing made from it yet: tox lets a
+/// command into an environment of its own interpreter, and by default keeps our variables from it.
+const TOX: (&str, &[&str]) = ("tox", &["exec", "-q", "-e", "py", "-x", "testenv.pass_env=*", "--"]);
+
+/// The file that configures tox, when tox is there.
+fn tox_config(facts: &dyn Facts) -> Option<&'static str> {
+    facts.which("tox")?;
+    let says = |file: &str, text: &str| facts.read(file).is_some_and(|content| content.contains(text));
+    [
+        ("tox.ini", says("tox.ini", "[")),
+        ("tox.toml", facts.exists("tox.toml")),
+        ("[tool.tox] in pyproject.toml", says("pyproject.toml", "[tool.tox")),
+        ("[tox:tox] in setup.cfg", says("setup.cfg", "[tox:tox]")),
+    ]
+    .into_iter()
+    .find_map(|(place, used)| used.then_some(place))
+}
+
+/// An environment that tox or nox left in the project: one for an interpreter, else any that has pytest.
 fn tox(facts: &dyn Facts) -> Option<String> {
-    ["py", "python"].iter().flat_map(|start| [(".tox", *start), (".nox", *start)]).find_map(
-        |(folder, start)| {
-            let names = facts.list(folder);
-            let name = names.iter().rev().find(|name| {
-                name.starts_with(start)
-                    && (facts.exists(&format!("{folder}/{name}/bin/python"))
-                        || facts.exists(&format!("{folder}/{name}/pyvenv.cfg")))
-            })?;
-            Some(format!("{folder}/{name}"))
-        },
-    )
+    let made = |folder: &str, fits: &dyn Fn(&str) -> bool| {
+        let is_one = |place: &String| {
+            facts.exists(&format!("{place}/bin/python")) || facts.exists(&format!("{place}/pyvenv.cfg"))
+        };
+        let names = facts.list(folder);
+        let mut places = names.iter().rev().filter(|name| fits(name)).map(|name| format!("{folder}/{name}"));
+        places.find(is_one)
+    };
+    let for_interpreters = ["py", "python"].iter().find_map(|start| {
+        [".tox", ".nox"].iter().find_map(|folder| made(folder, &|name| name.starts_with(start)))
+    });
+    for_interpreters.or_else(|| {
+        let has_pytest = |folder: &str, name: &str| facts.exists(&format!("{folder}/{name}/bin/pytest"));
+        [".tox", ".nox"].iter().find_map(|folder| made(folder, &|name| has_pytest(folder, name)))
+    })
 }
 
 #[cfg(test)]
@@ -222,5 +249,26 @@ mod tests {
             facts.binaries.insert(program.to_owned(), PathBuf::from("/bin").join(program));
             assert_eq!(Environment::of(&facts).manager.map(|(name, _)| name), Some(program));
         }
+    }
+    #[test]
+    fn tox_lends_its_environment_or_makes_one() {
+        let ini = &["tox.ini", ".tox/.pkg/bin/python", ".tox/lint/bin/python", ".tox/unit/bin/python"];
+        let mut with = facts(ini);
+        with.files.insert("tox.ini".to_owned(), "[tox]\nenvlist = unit\n".to_owned());
+        // None of them has pytest, and tox is not installed.
+        assert_eq!(Environment::of(&with).python(&with), None);
+        with.binaries.insert("tox".to_owned(), PathBuf::from("/bin/tox"));
+        let environment = Environment::of(&with);
+        assert_eq!(environment.manager, Some(TOX));
+        assert!(environment.why.starts_with("tox because of tox.ini;"), "{}", environment.why);
+        let plan = environment.plan(&with, "mypy", vec![".".to_owned()]);
+        assert_eq!(
+            (plan.program.as_str(), plan.args.join(" ").as_str()),
+            ("tox", "exec -q -e py -x testenv.pass_env=* -- mypy .",)
+        );
+        with.files.insert(".tox/unit/bin/pytest".to_owned(), String::new());
+        assert_eq!(Environment::of(&with).folder, Some(PathBuf::from("/w/app/.tox/unit")));
+        with.files.insert(".tox/py312/bin/python".to_owned(), String::new());
+        assert_eq!(Environment::of(&with).folder, Some(PathBuf::from("/w/app/.tox/py312")));
     }
 }
