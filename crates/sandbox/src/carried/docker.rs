@@ -1,6 +1,6 @@
 //! Modes `docker_exec` and `docker_run`; podman takes the same words.
 
-use super::{Carried, Carrier, Mark, config::Block, leftovers};
+use super::{Carried, Carrier, Mark, config::Block, hidden_words, leftovers};
 use crate::{Factory, FactoryError, Sandbox};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -14,12 +14,13 @@ struct Container {
 }
 
 impl Carrier for Container {
-    fn prefix(&self, _: &Mark, terminal: bool) -> Vec<String> {
+    fn prefix(&self, _: &Mark, terminal: bool, hidden: usize) -> Vec<String> {
         let mut argv =
             vec![self.docker_path.clone(), "exec".to_owned(), if terminal { "-it" } else { "-i" }.to_owned()];
         if let Some(user) = &self.user {
             argv.extend(["--user".to_owned(), user.clone()]);
         }
+        argv.extend(hidden_words(hidden));
         argv.extend(self.extra_args.iter().cloned());
         argv.push(self.container.clone());
         argv
@@ -76,7 +77,7 @@ const REMOVE: &str = r#"for again in 1 2; do
 done >/dev/null"#;
 
 impl Carrier for Image {
-    fn prefix(&self, mark: &Mark, terminal: bool) -> Vec<String> {
+    fn prefix(&self, mark: &Mark, terminal: bool, hidden: usize) -> Vec<String> {
         let mut argv = vec![self.docker_path.clone()];
         argv.extend(["run", "--rm", if terminal { "-it" } else { "-i" }].map(str::to_owned));
         argv.extend(["--label".to_owned(), format!("{CALL}={mark}")]);
@@ -90,6 +91,7 @@ impl Carrier for Image {
         for mount in &self.mounts {
             argv.extend(["-v".to_owned(), mount.clone()]);
         }
+        argv.extend(hidden_words(hidden));
         argv.extend(self.extra_args.iter().cloned());
         argv.push(self.image.clone());
         argv

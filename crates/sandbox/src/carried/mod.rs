@@ -7,13 +7,13 @@
 //!   says on stderr, behind a mark no program knows, how it ended (so that a failed transport is never taken
 //!   for a failed program);
 //! - after a timeout, a cancel or a kill, a second script that ends everything bearing the call's mark;
-//! - a guard, one a sandbox, that waits at the far side for its stdin to close, which happens however this
-//!   process dies, and then ends everything bearing the sandbox's mark. A container of its own needs none: its
-//!   script watches the client's stdin, and ends everybody when that closes.
+//! - a guard, one a sandbox, that waits at the far side for its stdin to close or to fall silent, one of which
+//!   happens however this process dies, and then ends everything bearing the sandbox's mark. A container of its own
+//!   needs none: its script watches the client's stdin, and ends everybody when that closes.
 //!
 //! The mark is a variable in the environment. A program that wipes its environment *and* leaves its parent
 //! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`,
-//! `head` and `cat`.
+//! `head`, `cat`, `rm` and `sleep`.
 
 mod config;
 mod docker;
@@ -41,7 +41,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::Mutex;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::Mutex,
+};
 
 /// Ends every process whose environment has the mark, over and over until there is none.
 ///
@@ -52,7 +55,13 @@ use tokio::sync::Mutex;
 /// machine) for as long as one look takes; only one sweep at a time may do that, or two could stop each other.
 /// A `hard` sweep, which ends what would not end by itself, begins with that where many processes want to run:
 /// it might otherwise not get its turn.
-const SWEEP: &str = r#"look() {
+///
+/// A `hard` sweep also leaves a sign for the script of its call, which may be on its way still: see [`WRAP`].
+const SWEEP: &str = r#"ground=/dev/shm
+[ -w $ground ] || ground=/tmp
+ended=$ground/.codegen-sandbox-ended-
+too_late() { [ -e "$ended$1" ] || [ -e "$ended${1%-*}-" ]; }
+look() {
   state=Z group=0 size=1
   read -r stat <"/proc/$1/stat" && stat=${stat##*) } && set -- $stat && state=$1 group=$3 size=${21}
 }
@@ -68,20 +77,19 @@ living() {
   return $dead
 }
 stop() {
-  lock=/dev/shm
-  [ -w $lock ] || lock=/tmp
-  lock=$lock/.codegen-sandbox-sweep waited=0
+  lock=$ground/.codegen-sandbox-sweep waited=0
   until mkdir $lock || [ $waited -ge 60 ]; do waited=$((waited + 1)); sleep 0.05; done
   kill -STOP -1
 }
 sweep() {
+  [ "$2" != hard ] || true >"$ended$1"
   quiet=0 hits=0 waits=0 elusive=no lock=
   look $$
   mine=$group
   read -r second </proc/2/comm
   read -r one two three four five </proc/loadavg
   [ "$2" != hard ] || [ "${four%/*}" -lt 16 ] || elusive=yes
-  while [ $quiet -lt 25 ]; do
+  while [ $quiet -lt 12 ]; do
     if [ $hits -ge 3 ] || [ $elusive = yes ]; then [ "$second" = kthreadd ] || stop; fi
     read -r one two three four before </proc/loadavg
     found=$(grep -lszF "CODEGEN_SANDBOX_CALL=$1" /proc/[0-9]*/environ)
@@ -116,13 +124,21 @@ sweep() {
 "#;
 
 /// Where the script is the first process, everybody goes with it.
-const NO_SWEEP: &str = "sweep() { :; }\n";
+const NO_SWEEP: &str = "sweep() { :; }\ntoo_late() { false; }\n";
 
-/// `mark mode cwd path name KEY=VALUE… command args…`. The script's own environment has the mark from its first
-/// moment, so that a sweep ends it too; the programs that it sweeps with do not.
+/// `mark mode cwd path name KEY=VALUE… command args…`, with more of KEY=VALUE in variables. The script's own environment
+/// has the mark from its first moment, so that a sweep ends it too; the programs that it sweeps with do not. A sweep
+/// that was here before it has left a sign.
 const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
 mark=$1 mode=$2 cwd=$3 path=$4 name=$5
 shift 5
+! too_late "$mark" || exit 125
+hidden=0
+while eval "[ -n \"\${CODEGEN_SANDBOX_ENV_$hidden+set}\" ]"; do
+  eval "set -- \"\$CODEGEN_SANDBOX_ENV_$hidden\" \"\$@\""
+  unset CODEGEN_SANDBOX_ENV_$hidden
+  hidden=$((hidden + 1))
+done
 case $mode in
 merged*) exec 2>&1 ;;
 terminal:*) size=${mode#terminal:}; stty rows "${size%:*}" cols "${size#*:}" 2>/dev/null ;;
@@ -166,20 +182,56 @@ const MISSING: i32 = 97;
 /// How long the far side may take to say so: the first call may find its machine busy or its image cold.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits for stdin to close, then ends everything of the sandbox.
-const GUARD: &str = "cat >/dev/null\nsweep \"$1\" hard\n";
+/// Says that it is there; waits until its stdin closes, or brings no line for the time of eight ticks (a client may be
+/// killed, or a machine lost, without anybody closing anything); then ends everything of the sandbox. And once more,
+/// since what a client was asking for when it was killed may begin a little later.
+///
+/// Ticks and lines come through one pipe, so a guard that was stopped itself has missed nothing when it goes on; and
+/// where no process can be started there are no ticks, which ends nobody.
+const GUARD: &str = r#"echo
+exec 3<&0
+guard() {
+  {
+    { while read -r line; do echo beat; done <&3; echo end; } &
+    while sleep 2 && echo tick; do :; done
+  } 2>/dev/null | {
+    ticks=0
+    while [ $ticks -lt 8 ] && read -r word && [ $word != end ]; do
+      ticks=$((ticks + 1))
+      [ $word = tick ] || ticks=0
+    done
+    sweep "$1" hard
+    sleep 2
+    sweep "$1" hard
+    rm -f "$ended$1"*
+  }
+}
+# An engine without a process of its own makes everybody here a descendant of the client, who would end with it; an
+# orphan belongs to the container.
+(guard "$1" &) | cat >/dev/null
+"#;
+
+/// How often a guard hears from here.
+const BEAT: Duration = Duration::from_secs(2);
 
 /// How long ending the leftovers may take: they may be what keeps the machine busy.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The words that bring a script to the far side.
 pub(crate) trait Carrier: Send + Sync + 'static {
-    /// Client and arguments up to, not including, the program at the far side.
-    fn prefix(&self, mark: &Mark, terminal: bool) -> Vec<String>;
+    /// Client and arguments up to, not including, the program at the far side. The client hands on the first `hidden`
+    /// of [`hidden`]'s variables out of its own environment.
+    fn prefix(&self, mark: &Mark, terminal: bool, hidden: usize) -> Vec<String>;
+
+    /// Whether the client can do that; the environment is otherwise among the words that every user of this machine
+    /// can read.
+    fn hides(&self) -> bool {
+        true
+    }
 
     /// A local command that ends everything at the far side that bears the mark.
     fn ending(&self, mark: &Mark) -> Vec<String> {
-        let mut argv = self.prefix(mark, false);
+        let mut argv = self.prefix(mark, false, 0);
         argv.extend(["sh", "-c"].map(str::to_owned));
         argv.push(format!("{SWEEP}sweep \"$1\" hard"));
         argv.extend(["sh".to_owned(), mark.to_string()]);
@@ -260,16 +312,21 @@ impl Carried {
 
     /// Runs a command at the far side to its end.
     async fn carry(&self, request: Request) -> Response {
-        self.keep_guard().await;
+        let timeout = if request.timeout.is_zero() { self.timeout } else { request.timeout };
+        let deadline = tokio::time::Instant::now() + timeout;
+        tokio::select! {
+            () = self.keep_guard() => {}
+            () = request.cancel.cancelled() => return Response::nothing(Outcome::Cancelled),
+            () = tokio::time::sleep_until(deadline) => return Response::nothing(Outcome::TimedOut),
+        }
+        let timeout = deadline.duration_since(tokio::time::Instant::now()).max(Duration::from_millis(1));
         let mark = self.next_mark();
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let words = Words { env: &request.env, command: &request.command, args: &request.args };
         let mode = self.mode("collected", request.stdin.len());
-        let argv = self.argv(&mark, &mode, cwd.as_deref(), &words, false);
-        let timeout = if request.timeout.is_zero() { self.timeout } else { request.timeout };
+        let (argv, env) = self.argv(&mark, &mode, cwd.as_deref(), &words, false);
         let (program, args) = head_and_rest(argv);
-        let carried =
-            Request { command: program, args, env: Vec::new(), cwd: None, timeout, ..request.clone() };
+        let carried = Request { command: program, args, env, cwd: None, timeout, ..request.clone() };
         // A dropped future must leave nothing at the far side either.
         let sweep = self.sweeper(&mark);
         let mut response = self.client.spawn(carried).await;
@@ -314,7 +371,7 @@ impl Carried {
 
     /// Starts a process at the far side.
     async fn carry_live(&self, request: StartRequest) -> Result<Process, Outcome> {
-        self.keep_guard().await;
+        self.look_for(&request).await?;
         let mark = self.next_mark();
         let terminal = matches!(request.stdio, Stdio::Terminal { .. });
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
@@ -324,13 +381,11 @@ impl Carried {
             // The client sets the size when it gets round to it; the program should not see another one first.
             Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
         };
-        self.look_for(&request).await?;
         let words = Words { env: &request.env, command: &request.command, args: &request.args };
-        let argv = self.argv(&mark, &mode, cwd.as_deref(), &words, terminal);
+        let (argv, env) = self.argv(&mark, &mode, cwd.as_deref(), &words, terminal);
         let (command, args) = head_and_rest(argv);
         let stdio = request.stdio;
-        let inner =
-            self.start_client(StartRequest { command, args, env: Vec::new(), cwd: None, stdio }).await?;
+        let inner = self.start_client(StartRequest { command, args, env, cwd: None, stdio }).await?;
         Ok(Carry::wrap(inner, stdio, &mark, self.carrier.place(), self.sweeper(&mark)))
     }
 
@@ -362,6 +417,7 @@ impl Carried {
         }
     }
 
+    /// The client's words, and the variables that it needs for them.
     fn argv(
         &self,
         mark: &Mark,
@@ -369,7 +425,7 @@ impl Carried {
         cwd: Option<&str>,
         words: &Words<'_>,
         terminal: bool,
-    ) -> Vec<String> {
+    ) -> (Vec<String>, Vec<EnvEntry>) {
         let host = host_variables();
         let env: Vec<String> = words
             .env
@@ -382,21 +438,25 @@ impl Carried {
             })
             .collect();
         let path = env.iter().rev().find_map(|entry| entry.strip_prefix("PATH=")).unwrap_or_default();
-        let mut argv = self.carrier.prefix(mark, terminal);
+        let path = path.to_owned();
+        let (shown, env) = if self.carrier.hides() { (Vec::new(), env) } else { (env, Vec::new()) };
+        let mut argv = self.carrier.prefix(mark, terminal, env.len());
         argv.extend(["env".to_owned(), format!("CODEGEN_SANDBOX_CALL={mark}")]);
         let sweep = if self.carrier.lasts() { SWEEP } else { NO_SWEEP };
         argv.extend(["sh".to_owned(), "-c".to_owned(), format!("{sweep}{WRAP}"), "sh".to_owned()]);
         argv.extend([mark.to_string(), mode.to_owned()]);
         argv.push(cwd.or(self.carrier.workdir()).unwrap_or_default().to_owned());
-        argv.extend([path.to_owned(), words.command.to_owned()]);
-        argv.extend(env);
+        argv.extend([path, words.command.to_owned()]);
+        argv.extend(shown);
         if words.command.contains('=') {
             // Or `env` would take it for a variable.
             argv.extend(["sh", "-c", "exec \"$@\"", "sh"].map(str::to_owned));
         }
         argv.push(words.command.to_owned());
         argv.extend(words.args.iter().cloned());
-        argv
+        // The script puts each before those it has, and of two for one name the last holds.
+        let hidden = env.into_iter().rev().enumerate().map(|(n, entry)| EnvEntry::Set(hidden(n), entry));
+        (argv, hidden.collect())
     }
 
     /// Where the client's stdin stays open for as long as the client lives, the script must know how much of it is the
@@ -416,8 +476,9 @@ impl Carried {
         Sweep::new(&self.name, request)
     }
 
-    /// The guard is best effort: a far side that refuses it shows its refusal to the call itself. One whose
-    /// connection broke has ended what it guarded; the next call gets a new one.
+    /// Returns when a guard is in place: one that is still on its way would not see this process die. A far side
+    /// that refuses it shows its refusal to the call itself. A guard whose connection broke has ended what it guarded;
+    /// the next call gets a new one.
     async fn keep_guard(&self) {
         if !self.carrier.lasts() {
             return;
@@ -426,13 +487,21 @@ impl Carried {
         if guard.as_ref().is_some_and(|guard| guard.control.wait().now_or_never().is_none()) {
             return;
         }
-        let mut argv = self.carrier.prefix(&self.mark, false);
+        let mut argv = self.carrier.prefix(&self.mark, false, 0);
         argv.extend(["sh", "-c"].map(str::to_owned));
         argv.push(format!("{SWEEP}{GUARD}"));
         argv.extend(["sh".to_owned(), self.mark.to_string()]);
         let (command, args) = head_and_rest(argv);
         let request = StartRequest { command, args, ..StartRequest::default() };
-        *guard = self.start_client(request).await.ok();
+        *guard = None;
+        if let Ok(mut process) = self.start_client(request).await
+            && matches!(process.stdout.read(&mut [0]).await, Ok(1))
+        {
+            if let Some(stdin) = process.stdin.take() {
+                tokio::spawn(beat(stdin));
+            }
+            *guard = Some(process);
+        }
     }
 }
 
@@ -472,6 +541,13 @@ impl Closer for Carried {
     }
 }
 
+/// Shows a guard signs of life for as long as its client lives.
+async fn beat(mut stdin: Box<dyn AsyncWrite + Send + Unpin>) {
+    while stdin.write_all(b"\n").await.is_ok() && stdin.flush().await.is_ok() {
+        tokio::time::sleep(BEAT).await;
+    }
+}
+
 /// What is to be run.
 struct Words<'a> {
     env: &'a [EnvEntry],
@@ -485,6 +561,17 @@ fn from_code(code: i32) -> Outcome {
         129..=192 => Outcome::Signaled(code - 128),
         code => Outcome::Exited(code),
     }
+}
+
+/// The variable in which a client takes the entry of that number to the far side, whatever it is called there: its own
+/// name might mean something to the client.
+fn hidden(number: usize) -> String {
+    format!("CODEGEN_SANDBOX_ENV_{number}")
+}
+
+/// The words by which docker's client takes them from its own environment.
+fn hidden_words(count: usize) -> impl Iterator<Item = String> {
+    (0..count).flat_map(|number| ["-e".to_owned(), hidden(number)])
 }
 
 fn head_and_rest(mut argv: Vec<String>) -> (String, Vec<String>) {

@@ -1,6 +1,6 @@
 //! Mode `remote`: another server of this kind runs the command.
 //!
-//! Each call has a connection of its own: an HTTP/1.1 request that is upgraded to a stream of frames. So a broken
+//! Each call has a connection of its own, plain or by TLS: an HTTP/1.1 request that is upgraded to a stream of frames. So a broken
 //! connection is the end of one call, and the next one connects anew. Both sides show a sign of life every
 //! second; whoever hears none for five seconds takes the other for gone: the near side answers with
 //! [`Outcome::Transport`], the far side ends the command and its descendants.
@@ -10,6 +10,7 @@ mod frame;
 mod http;
 mod link;
 mod near;
+mod tls;
 mod words;
 
 pub use far::attend;
@@ -24,6 +25,7 @@ use http::Address;
 use link::Link;
 use serde_json::{Map, Value};
 use std::{path::PathBuf, sync::Arc, time::Duration};
+use tls::Tls;
 use words::{End, Start, Way};
 
 /// The name of the mode.
@@ -50,6 +52,7 @@ const GRACE: Duration = Duration::from_secs(20);
 struct Remote {
     name: String,
     address: Address,
+    tls: Option<Tls>,
     token_file: Option<PathBuf>,
     workdir: Option<PathBuf>,
 }
@@ -59,8 +62,9 @@ impl Remote {
     async fn ask(&self, start: &Start) -> Result<Link, Outcome> {
         let failed = |why: String| Outcome::Transport { why: format!("{}: {why}", self.address) };
         let token = self.token().map_err(failed)?;
-        let stream = http::connect(&self.address, PATH, PROTOCOL, token.as_deref()).await.map_err(failed)?;
-        let link = Link::new(stream);
+        let tls = self.tls.as_ref();
+        let wire = http::connect(&self.address, tls, PATH, PROTOCOL, token.as_deref()).await;
+        let link = Link::new(wire.map_err(failed)?);
         match link.say.send(Frame::Start(start.to_json())).await {
             Ok(()) => Ok(link),
             Err(_) => Err(near::gone(&self.address.to_string())),
@@ -144,18 +148,33 @@ impl StreamingSandbox for Remote {
     }
 }
 
-const KEYS: [&str; 3] = ["url", "token_file", "workdir"];
+const KEYS: [&str; 4] = ["url", "token_file", "ca_file", "workdir"];
 
 /// Builds sandboxes of mode `remote`.
 pub(crate) fn factory() -> Arc<dyn Factory> {
     Arc::new(|name: &str, config: &Map<String, Value>| -> Result<Arc<dyn Sandbox>, FactoryError> {
         let block = Block::new(config, &KEYS)?;
         let url = block.needed("url")?;
-        let address =
-            Address::parse(&url).map_err(|why| FactoryError::BadValue { key: "url".to_owned(), why })?;
+        let bad = |key: &str, why| FactoryError::BadValue { key: key.to_owned(), why };
+        let address = Address::parse(&url).map_err(|why| bad("url", why))?;
+        let ca_file = block.text("ca_file")?.map(PathBuf::from);
+        let tls = match (address.encrypted, &ca_file) {
+            (true, file) => {
+                let key = if file.is_some() { "ca_file" } else { "url" };
+                Some(Tls::new(file.as_deref()).map_err(|why| bad(key, why))?)
+            }
+            (false, None) => None,
+            (false, Some(_)) => {
+                return Err(bad(
+                    "ca_file",
+                    "it is for https:// only, and url begins with http://".to_owned(),
+                ));
+            }
+        };
         Ok(Arc::new(Remote {
             name: name.to_owned(),
             address,
+            tls,
             token_file: block.text("token_file")?.map(PathBuf::from),
             workdir: block.text("workdir")?.map(PathBuf::from),
         }))

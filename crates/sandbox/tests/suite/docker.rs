@@ -8,7 +8,7 @@ use sandbox::{
     },
 };
 use serde_json::{Map, Value, json};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 use testkit::engines::{Container, Docker, USERLAND, docker, podman};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
@@ -158,6 +158,32 @@ async fn live_processes_stream_and_end_with_their_handle() {
     sandbox.closer().unwrap().close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_variables_stand_in_no_argument_list() {
+    let container = docker().container();
+    let request = StartRequest {
+        command: "sh".into(),
+        args: vec!["-c".into(), "echo \"$TOKEN/$PATH/$MORE\"; sleep 1000".into()],
+        env: ["TOKEN=first", "TOKEN=in-\n\"hiding\" $0", "PATH=/bin:/none", "MORE="]
+            .map(EnvEntry::parse)
+            .to_vec(),
+        ..StartRequest::default()
+    };
+    let run = json!({"image": docker().image, "network": "none"});
+    for sandbox in [exec(&container), build("docker_run", run)] {
+        let mut process = sandbox.streaming().unwrap().start(request.clone()).await.unwrap();
+        let mut said = vec![0; "in-\n\"hiding\" $0//bin:/none/".len()];
+        process.stdout.read_exact(&mut said).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&said), "in-\n\"hiding\" $0//bin:/none/");
+        let words = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            // Processes come and go.
+            std::fs::read_to_string(entry.unwrap().path().join("cmdline")).ok()
+        });
+        let shown: Vec<String> = words.filter(|words| words.contains("hiding")).collect();
+        assert!(shown.is_empty(), "{shown:?}");
+    }
+}
+
 /// This machine's programs, and a folder that both sides know by the same name.
 fn volumes(shared: &Path) -> Vec<String> {
     let userland = USERLAND.iter().map(|folder| format!("{folder}:{folder}:ro"));
@@ -178,9 +204,17 @@ async fn nobody_outlives_a_call_in_a_container() {
     ends_by_the_caller(exec(&container), shared.path()).await;
 }
 
+/// A calm kind and the worst.
+pub(crate) const ROUGH: [&str; 2] = ["setsid", "bomb"];
+
 /// Runs a nasty program from a server of its own, kills that, and sees everybody go.
-pub(crate) async fn nobody_outlives_the_server(mode: &str, config: &Value, place: &Path) {
-    for kind in ["setsid", "bomb"] {
+pub(crate) async fn nobody_outlives_the_server(
+    mode: &str,
+    config: &Value,
+    place: &Path,
+    kinds: &[&'static str],
+) {
+    for kind in kinds {
         let nasty = Nasty::within(place, kind);
         let mut server = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["docker::server_alone", "--exact", "--ignored"])
@@ -212,8 +246,14 @@ async fn server_alone() {
 async fn nobody_in_a_container_outlives_the_server() {
     let shared = tempfile::tempdir().unwrap();
     let container = docker().container_with(&as_arguments(&volumes(shared.path())));
-    let config = json!({"container": container.id, "docker_path": docker().client});
-    nobody_outlives_the_server("docker_exec", &config, shared.path()).await;
+    // Whoever watches over the calls gets there late. Its mark names no call.
+    let slow = shared.path().join("docker");
+    let late = "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac";
+    let script = format!("#!/bin/sh\n{late}\nexec {} \"$@\"\n", docker().client.display());
+    std::fs::write(&slow, script).unwrap();
+    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let config = json!({"container": container.id, "docker_path": slow});
+    nobody_outlives_the_server("docker_exec", &config, shared.path(), &ROUGH).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,7 +272,7 @@ async fn a_container_of_its_own_does_not_outlive_the_server() {
         "image": docker().image, "network": "none", "mounts": volumes(shared.path()), "extra_args": [NARROW],
         "docker_path": docker().client,
     });
-    nobody_outlives_the_server("docker_run", &config, shared.path()).await;
+    nobody_outlives_the_server("docker_run", &config, shared.path(), &ROUGH).await;
 }
 
 /// What a server leaves that was killed beside a process that reads its stdin itself.
@@ -310,6 +350,15 @@ async fn nobody_outlives_a_call_in_a_container_of_podman() {
     // The rougher kinds want a processor cap, which podman does not have here.
     let calm = ["setsid", "nohup", "daemon"];
     tokio::join!(ends_of(exec, shared.path(), &calm), ends_of(run, shared.path(), &["setsid"]));
+}
+
+/// The engine keeps the guard's stdin open, so it is the silence that tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_in_a_container_of_podman_outlives_the_server() {
+    let shared = tempfile::tempdir().unwrap();
+    let container = podman().container_with(&as_arguments(&volumes(shared.path()))[1..]);
+    let config = json!({"container": container.id, "docker_path": podman().client});
+    nobody_outlives_the_server("docker_exec", &config, shared.path(), &["setsid"]).await;
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pods, with a real cluster.
 
-use crate::docker::{NASTY, nobody_outlives_the_server, sh, wait_for};
+use crate::docker::{NASTY, ROUGH, nobody_outlives_the_server, sh, wait_for};
 use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, global_registry,
     suite::{self, Subject, orphans::ends_by_the_caller},
@@ -38,7 +38,7 @@ async fn nobody_outlives_a_call_in_a_pod() {
 async fn nobody_in_a_pod_outlives_the_server() {
     let mut config = config();
     config["pod"] = json!(kubernetes().narrow_pod);
-    nobody_outlives_the_server("kubectl_exec", &config, &kubernetes().shared).await;
+    nobody_outlives_the_server("kubectl_exec", &config, &kubernetes().shared, &ROUGH).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

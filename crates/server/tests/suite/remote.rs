@@ -6,8 +6,22 @@ use sandbox::{
     suite::{self, Subject, orphans},
 };
 use serde_json::json;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
 use testkit::{Served, Workspace};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig, crypto,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    },
+};
 
 /// A far side whose commands run as `place` says, and its workspace.
 struct Far {
@@ -157,4 +171,86 @@ async fn a_far_side_that_vanishes_is_an_answer() {
             transport(process.control.wait().await);
         }
     }
+}
+
+/// A certificate for this machine that is its own authority, and its key.
+fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let [certificate, key] = ["crt", "key"].map(|kind| folder.join(format!("{name}.{kind}")));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-subj", "/CN=far", "-addext", &format!("subjectAltName=DNS:{name}"), "-days", "2"])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl is needed: run `cargo xtask setup`");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    (certificate, key)
+}
+
+/// What an operator puts before a far side: TLS on one side, the plain server on the other.
+async fn tls_before(far: SocketAddr, certificate: &Path, key: &Path) -> SocketAddr {
+    let chain = CertificateDer::pem_file_iter(certificate).unwrap().collect::<Result<_, _>>().unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut outside = acceptor.accept(stream).await?;
+                let mut inside = TcpStream::connect(far).await?;
+                tokio::io::copy_bidirectional(&mut outside, &mut inside).await
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_carries_calls_to_a_far_side_that_proves_who_it_is_and_to_no_other() {
+    let far = Far::start("direct");
+    let folder = far.files.root();
+    let (trusted, key) = certificate(folder, "localhost");
+    let plain: SocketAddr = far.served.address().parse().unwrap();
+    let port = tls_before(plain, &trusted, &key).await.port();
+    let token = folder.join(ANN);
+    std::fs::write(&token, ANN).unwrap();
+    let build = |url: &str, ca_file: Option<&Path>| {
+        let config = json!({"url": url, "token_file": token, "ca_file": ca_file});
+        let config = config.as_object().unwrap();
+        global_registry().lookup("remote").unwrap().build("far", config)
+    };
+    let url = format!("https://localhost:{port}");
+    let sandbox = build(&url, Some(&trusted)).unwrap();
+    let bytes = vec![7; 3 << 20];
+    let response = sandbox.spawn(Request { stdin: bytes.clone(), ..sh("cat; exit 5") }).await;
+    assert_eq!(response.outcome, Outcome::Exited(5));
+    assert!(response.stdout == bytes, "{} of {} bytes came back", response.stdout.len(), bytes.len());
+    orphans::ends_of(sandbox, far.workspace.root(), &["setsid"]).await;
+
+    let refused = async |url: &str, ca_file: Option<&Path>| {
+        transport(build(url, ca_file).unwrap().spawn(sh("true")).await.outcome)
+    };
+    let unknown = refused(&url, None).await;
+    assert!(unknown.contains("UnknownIssuer") && unknown.contains("ca_file"), "{unknown}");
+    let (other, _) = certificate(folder, "other.example");
+    let unknown = refused(&url, Some(&other)).await;
+    assert!(unknown.contains("ca_file"), "{unknown}");
+    let misnamed = refused(&format!("https://127.0.0.1:{port}"), Some(&trusted)).await;
+    assert!(misnamed.contains("certificate") && misnamed.contains("127.0.0.1"), "{misnamed}");
+    let unencrypted = refused(&format!("https://localhost:{}", plain.port()), Some(&trusted)).await;
+    assert!(unencrypted.contains("http://"), "{unencrypted}");
+
+    let bad = |url: &str, ca_file: &Path| build(url, Some(ca_file)).err().unwrap().to_string();
+    assert!(bad(&url, &key).contains("holds no certificate"), "{}", bad(&url, &key));
+    assert!(bad(&url, &folder.join("none.pem")).contains("none.pem"));
+    assert!(bad("http://localhost:1", &trusted).contains("https://"));
 }

@@ -66,6 +66,8 @@ pub(super) struct State {
     /// Symlinks: never searched, but those who follow the journal want to know.
     pub(super) links: BTreeMap<Rel, ()>,
     pub(super) dirty: BTreeSet<Rel>,
+    /// Inodes of ignored files that have other names: one of those may be searched.
+    shared: HashSet<u64>,
     pub(super) probes: Probes,
     pub(super) counters: Counters,
     pub(super) log: Log,
@@ -98,6 +100,7 @@ impl State {
             files: Files::new(options.budget),
             links: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            shared: HashSet::new(),
             probes: Probes::default(),
             counters: Counters::default(),
             log: Log::default(),
@@ -143,6 +146,7 @@ impl State {
         self.folders.clear();
         self.links.clear();
         self.dirty.clear();
+        self.shared.clear();
         self.probes = Probes::default();
         self.log.lose();
     }
@@ -263,6 +267,9 @@ impl State {
         let Some(place) = self.folders.get(folder) else { return };
         let Ok(stat) = workspace.lstat(path.as_ref()) else { return };
         if rules::ignored(&place.rules, path.as_ref(), false) {
+            if is_regular(&stat) && stat.st_nlink > 1 {
+                self.shared.insert(stat.st_ino);
+            }
             return;
         }
         if is_regular(&stat) {
@@ -290,6 +297,9 @@ impl State {
 
     /// Reads what changed.
     pub(super) fn index_dirty(&mut self, workspace: &Workspace) {
+        if !self.shared.is_empty() {
+            self.dirty.extend(self.files.twins(&std::mem::take(&mut self.shared)));
+        }
         if self.dirty.is_empty() {
             return;
         }

@@ -243,6 +243,15 @@ fn a_hard_link_within_the_workspace_binds_both_names() {
     fs::write(pair.path("b/g"), "after\n").unwrap();
     assert_eq!(pair.files("after"), ["a/f", "b/g"]);
     pair.agree_on_names("**/*", &String::new);
+    // a name that is not searched itself
+    pair.put("b/.gitignore", "*.log\n");
+    pair.put("a/h", "before\n");
+    assert_eq!(pair.files("before"), ["a/h"]);
+    fs::hard_link(pair.path("a/h"), pair.path("b/h.log")).unwrap();
+    assert_eq!(pair.files("before"), ["a/h"]);
+    fs::write(pair.path("b/h.log"), "at last\n").unwrap();
+    assert_eq!(pair.files("at last"), ["a/h"]);
+    pair.agree_on_names("**/*", &String::new);
 }
 
 /// Nobody watches what lies above the root, so every query asks.

@@ -137,7 +137,7 @@ impl Ground {
             }
             20 => fs::write(&file, format!("\0\0{text}")),
             21 => self.write_through_the_workspace(&file, &root, &text),
-            22 => fs::hard_link(&file, &other),
+            22 => self.link_inside(&file, &other),
             23 => self.link_outside(random, &file),
             24 => fs::write(self.dir.path().join(format!("links/{}", random.below(3))), &text),
             25 => File::options().write(true).open(&file).and_then(|file| {
@@ -201,6 +201,21 @@ impl Ground {
             && let Ok(path) = self.live.resolve(relative)
         {
             let _ = self.live.update::<()>(&path, Expected::Anything, |_| Ok(text.as_bytes().to_vec()));
+        }
+        Ok(())
+    }
+
+    /// Another name inside counts from the next question on, unless its folder is ignored, as it is at least where
+    /// nothing of it is found: then a sweep must come before.
+    fn link_inside(&self, file: &Path, other: &Path) -> std::io::Result<()> {
+        fs::hard_link(file, other)?;
+        let folder = other.parent().and_then(|folder| folder.strip_prefix(self.dir.path().join("ws")).ok());
+        let pattern = folder.map(|folder| folder.join("*").display().to_string()).unwrap_or_default();
+        let path = self.plain.resolve(".").map_err(std::io::Error::other)?;
+        let query = GlobQuery { pattern, path, limit: 1, fresh: false };
+        let _ = self.live.glob(&query, &NEVER);
+        if self.plain.glob(&query, &NEVER).is_ok_and(|all| all.total == 0) {
+            self.live.sweep();
         }
         Ok(())
     }
