@@ -74,8 +74,16 @@ fn explain(error: &std::io::Error) -> String {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             "; if its certificate is your own, name that of its issuer with ca_file"
         }
+        Some(Error::InvalidCertificate(CertificateError::Other(other))) if is_authority(other) => {
+            "; a server's own certificate must not be an authority's: make it with basicConstraints=CA:FALSE"
+        }
         Some(Error::InvalidMessage(_)) => "; is it plain HTTP? Then the URL begins with http://",
         _ => "",
     };
     format!("no TLS: {error}{next}")
+}
+
+/// What `openssl req -x509` makes unless told otherwise.
+fn is_authority(error: &rustls::OtherError) -> bool {
+    error.to_string().contains("CaUsedAsEndEntity")
 }

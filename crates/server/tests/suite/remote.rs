@@ -178,13 +178,21 @@ fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let [certificate, key] = ["crt", "key"].map(|kind| folder.join(format!("{name}.{kind}")));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-subj", "/CN=far", "-addext", &format!("subjectAltName=DNS:{name}"), "-days", "2"])
+        .args([
+            "-subj",
+            &format!("/CN=codegen-sandbox test of {name}"),
+            "-addext",
+            &format!("subjectAltName=DNS:{name}"),
+            "-days",
+            "2",
+        ])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .arg("-keyout")
         .arg(&key)
         .arg("-out")
         .arg(&certificate)
         .output()
-        .expect("openssl is needed: run `cargo xtask setup`");
+        .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     (certificate, key)
 }
@@ -219,7 +227,7 @@ async fn tls_carries_calls_to_a_far_side_that_proves_who_it_is_and_to_no_other()
     let far = Far::start("direct");
     let folder = far.files.root();
     let (trusted, key) = certificate(folder, "localhost");
-    let plain: SocketAddr = far.served.address().parse().unwrap();
+    let plain = far.served.address();
     let port = tls_before(plain, &trusted, &key).await.port();
     let token = folder.join(ANN);
     std::fs::write(&token, ANN).unwrap();
