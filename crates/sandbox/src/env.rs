@@ -1,7 +1,10 @@
 //! The environment a program gets.
 
 use crate::EnvEntry;
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+};
 
 /// Variables by name.
 pub type Variables = BTreeMap<OsString, OsString>;
@@ -31,8 +34,8 @@ impl Environment {
     }
 
     /// The baseline with `entries` merged over it, the last of several for one name winning.
-    pub(crate) fn merge(&self, entries: &[EnvEntry]) -> Vec<(OsString, OsString)> {
-        let mut merged: BTreeMap<&std::ffi::OsStr, &std::ffi::OsStr> =
+    pub(crate) fn merge<'a>(&'a self, entries: &'a [EnvEntry]) -> BTreeMap<&'a OsStr, &'a OsStr> {
+        let mut merged: BTreeMap<&OsStr, &OsStr> =
             self.baseline.iter().map(|(k, v)| (k.as_os_str(), v.as_os_str())).collect();
         for entry in entries {
             match entry {
@@ -40,13 +43,13 @@ impl Environment {
                     merged.insert(key.as_ref(), value.as_ref());
                 }
                 EnvEntry::Forward(key) => {
-                    if let Some(value) = self.host.get(std::ffi::OsStr::new(key)) {
+                    if let Some(value) = self.host.get(OsStr::new(key)) {
                         merged.insert(key.as_ref(), value);
                     }
                 }
             }
         }
-        merged.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+        merged
     }
 }
 
@@ -63,13 +66,8 @@ mod tests {
             baseline: variables(&[("A", "1"), ("B", "2")]),
             host: variables(&[("B", "host"), ("H", "host")]),
         };
-        let merged = environment.merge(&[
-            EnvEntry::parse("A=x"),
-            EnvEntry::parse("A=y=z"),
-            EnvEntry::parse("H"),
-            EnvEntry::parse("MISSING"),
-        ]);
-        let expected = [("A", "y=z"), ("B", "2"), ("H", "host")].map(|(k, v)| (k.into(), v.into()));
-        assert_eq!(merged, expected);
+        let entries = ["A=x", "A=y=z", "H", "MISSING"].map(EnvEntry::parse);
+        let expected = [("A", "y=z"), ("B", "2"), ("H", "host")].map(|(k, v)| (OsStr::new(k), OsStr::new(v)));
+        assert_eq!(environment.merge(&entries), BTreeMap::from(expected));
     }
 }

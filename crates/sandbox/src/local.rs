@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, unix::AsyncFd},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest, unix::AsyncFd},
     sync::{Semaphore, watch},
 };
 use tokio_util::sync::CancellationToken;
@@ -157,8 +157,7 @@ impl Local {
             self.begin(&spec, stdin.is_some(), &theirs).await?
         };
         let ended = CancellationToken::new();
-        let (stdin, stdout, stderr) =
-            (stdin.map(Pair::register), stdout.register(), stderr.map(Pair::register));
+        let (stdin, stdout, stderr) = (stdin.map(Pair::input), stdout.output(), stderr.map(Pair::output));
         let broken = |e: io::Error| transport("the runtime", &e);
         let (stdin, stdout, stderr) = (
             stdin.transpose().map_err(broken)?,
@@ -281,8 +280,16 @@ impl Pair {
     }
 
     /// Keeps our end and closes theirs, which the program has by now.
-    fn register(self) -> io::Result<Arc<AsyncFd<OwnedFd>>> {
-        Ok(Arc::new(sys::watched(self.ours)?))
+    fn register(self, interest: Interest) -> io::Result<Arc<AsyncFd<OwnedFd>>> {
+        Ok(Arc::new(sys::watched(self.ours, interest)?))
+    }
+
+    fn output(self) -> io::Result<Arc<AsyncFd<OwnedFd>>> {
+        self.register(Interest::READABLE)
+    }
+
+    fn input(self) -> io::Result<Arc<AsyncFd<OwnedFd>>> {
+        self.register(Interest::WRITABLE)
     }
 }
 
@@ -308,9 +315,9 @@ impl Collected {
 
     fn into_ours(self, ended: &CancellationToken) -> io::Result<(Output, Output, Option<Input>)> {
         Ok((
-            Output::new(self.stdout.register()?, ended.clone()),
-            Output::new(self.stderr.register()?, ended.clone()),
-            self.stdin.map(Pair::register).transpose()?.map(Input::new),
+            Output::new(self.stdout.output()?, ended.clone()),
+            Output::new(self.stderr.output()?, ended.clone()),
+            self.stdin.map(Pair::input).transpose()?.map(Input::new),
         ))
     }
 }

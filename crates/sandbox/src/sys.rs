@@ -13,7 +13,7 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// Which of the two processes a fork returned in.
 pub(crate) enum Forked {
@@ -39,11 +39,12 @@ pub(crate) fn fork() -> io::Result<Forked> {
     Ok(Pid::from_raw(pid).map_or(Forked::Child, Forked::Parent))
 }
 
-/// Gives the runtime a descriptor to watch.
-pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+/// Gives the runtime a descriptor to watch for one kind of readiness: one that can always be written to would wake
+/// it for nothing.
+pub(crate) fn watched(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` always names the same open descriptor until it is dropped, and the `AsyncFd`
     // owns it and deregisters it first.
-    unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)
+    unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
 }
 
 /// Gives the system back what the allocator keeps although it is free.

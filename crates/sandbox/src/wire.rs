@@ -9,7 +9,8 @@ use rustix::{
     },
 };
 use std::{
-    ffi::{CStr, OsStr, OsString},
+    collections::BTreeMap,
+    ffi::{CStr, OsStr},
     io::{IoSlice, IoSliceMut, Read as _, Write as _},
     mem::MaybeUninit,
     os::{
@@ -76,7 +77,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Ve
 pub(crate) struct Run<'a> {
     pub(crate) command: &'a OsStr,
     pub(crate) args: &'a [String],
-    pub(crate) env: &'a [(OsString, OsString)],
+    pub(crate) env: &'a BTreeMap<&'a OsStr, &'a OsStr>,
     pub(crate) cwd: Option<&'a OsStr>,
     /// Whether the first descriptor is stdin; otherwise stdin is /dev/null.
     pub(crate) stdin: bool,

@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// Idle supervisors beyond this number are let go.
 const MOST_IDLE: usize = 16;
@@ -105,7 +105,8 @@ impl Pool {
                 Ok(()) => {
                     self.prepare_next().await;
                     let Worker { socket, group } = worker;
-                    let socket = sys::watched(socket).map_err(|e| transport("the runtime", &e))?;
+                    let socket =
+                        sys::watched(socket, Interest::READABLE).map_err(|e| transport("the runtime", &e))?;
                     let kills = group.as_ref().map_or(0, Group::memory_kills);
                     return Ok(Call {
                         socket: Some(socket),
@@ -232,7 +233,7 @@ async fn wait_for_orphans() {
 
 /// Waits until a descriptor on which nothing is ever sent becomes readable by its end.
 async fn closed(fd: Option<OwnedFd>) {
-    if let Some(Ok(fd)) = fd.map(sys::watched) {
+    if let Some(Ok(fd)) = fd.map(|fd| sys::watched(fd, Interest::READABLE)) {
         let _ = tokio::time::timeout(KILL_GRACE, fd.readable()).await;
     }
 }

@@ -35,6 +35,7 @@ mod stream;
 mod words;
 
 pub use exact::{MIN_ANYWHERE, MIN_SECRET};
+pub use pem::{KEY_MARKER, key_lines, may_be_key, open_key};
 pub use rules::{Place, Rule, rules};
 pub use scrubber::{Builder, PatternError, Scrubbed, Scrubber};
 pub use span::{Hit, Hits};

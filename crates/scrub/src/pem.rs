@@ -1,5 +1,9 @@
 //! Private-key blocks, also numbered, quoted, escaped into one line, or cut off before their end.
 
+use std::ops::RangeInclusive;
+
+/// What a private key is replaced by.
+pub const KEY_MARKER: &str = "[REDACTED:private-key]";
 /// What a block starts with.
 pub(crate) const BEGIN: &str = "-----BEGIN";
 const END: &str = "-----END";
@@ -43,6 +47,40 @@ pub(crate) fn block(text: &str, start: usize) -> Option<Block> {
     }
     let (end, open) = cut_off(&rest[..next]);
     Some(Block { end: body + end, key: has_key(&rest[..end]), open })
+}
+
+/// The private key that begins in `text` and has not ended by its end: what follows the text is more of it.
+#[must_use]
+pub fn open_key(text: &str) -> Option<&str> {
+    let begin = text.rfind(BEGIN)?;
+    block(text, begin).filter(|block| block.open).map(|_| &text[begin..])
+}
+
+/// Whether a line may be one of a private key's: it holds a long run of base64, or nothing else.
+#[must_use]
+pub fn may_be_key(line: &str) -> bool {
+    let bare =
+        line.trim_matches(|c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\'' | ',' | '+' | '\\'));
+    let run = longest_run(line);
+    run >= MIN_RUN || (run > 0 && run == bare.len())
+}
+
+/// The lines, from 1, of the private keys in a text, each without the line it begins with.
+#[must_use]
+pub fn key_lines(text: &str) -> Vec<RangeInclusive<u64>> {
+    let (mut all, mut at, mut line) = (Vec::new(), 0, 1);
+    while let Some(begin) = text[at..].find(BEGIN).map(|n| at + n) {
+        let lines = |part: &str| memchr::memchr_iter(b'\n', part.as_bytes()).count() as u64;
+        line += lines(&text[at..begin]);
+        at = begin + BEGIN.len();
+        if let Some(block) = block(text, begin).filter(|block| block.key) {
+            let last = line + lines(&text[begin..block.end]);
+            all.push(line + 1..=last);
+            line = last;
+            at = block.end;
+        }
+    }
+    all
 }
 
 /// How far a body without an end marker goes, and whether it may go on after the text.

@@ -164,6 +164,29 @@ impl Scrubber {
         Scrubbed { text: Cow::Owned(out), hits }
     }
 
+    /// Replaces every secret in `text`, which is all that is shown of a longer one: `before` and `after` stand around
+    /// it. What begins before it or ends behind it is replaced too, as far as it is in it.
+    #[must_use]
+    pub fn scrub_part<'a>(&self, before: &str, text: &'a str, after: &str) -> Cow<'a, str> {
+        let whole = [before, text, after].concat();
+        let shown = before.len()..before.len() + text.len();
+        let mut out = String::new();
+        let mut from = 0;
+        for span in self.find(&whole) {
+            if span.end <= shown.start || span.start >= shown.end {
+                continue;
+            }
+            out.push_str(&text[from..span.start.max(shown.start) - shown.start]);
+            out.push_str(self.redact(span, &mut Hits::default()));
+            from = span.end.min(shown.end) - shown.start;
+        }
+        if out.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        out.push_str(&text[from..]);
+        Cow::Owned(out)
+    }
+
     /// Replaces every secret in all strings and keys of a JSON value.
     pub fn scrub_json(&self, value: &mut serde_json::Value) -> Hits {
         let mut hits = Hits::default();

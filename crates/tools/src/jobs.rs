@@ -1,6 +1,7 @@
 //! Calls that outlive their caller's patience: kept by handle, never started twice.
 
 use crate::{Progress, Reply, ToolError};
+use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,6 +18,8 @@ pub(crate) type Finished = Result<Reply, ToolError>;
 /// A call that goes on while nobody waits. Dropping it cancels the work.
 pub(crate) struct Job {
     pub(crate) tool: &'static str,
+    /// The arguments it was made with.
+    asked: Map<String, Value>,
     pub(crate) progress: Progress,
     pub(crate) task: JoinHandle<Finished>,
     guard: DropGuard,
@@ -25,11 +28,30 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(
         tool: &'static str,
+        asked: Map<String, Value>,
         progress: Progress,
         task: JoinHandle<Finished>,
         cancel: CancellationToken,
     ) -> Self {
-        Self { tool, progress, task, guard: cancel.drop_guard() }
+        Self { tool, asked, progress, task, guard: cancel.drop_guard() }
+    }
+
+    /// A call that goes on cannot become another one: what is asked besides must be what was asked then.
+    fn check(&self, asked: &Map<String, Value>) -> Result<(), ToolError> {
+        let other: Vec<String> = asked
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "handle" | "wait"))
+            .filter(|(key, value)| self.asked.get(*key) != Some(value))
+            .map(|(key, _)| format!("`{key}`"))
+            .collect();
+        if other.is_empty() {
+            return Ok(());
+        }
+        let (tool, other) = (self.tool, other.join(", "));
+        Err(ToolError::with_hint(
+            format!("{tool}: `handle` goes on with the call it came from, so {other} would be ignored"),
+            format!("leave out {other} to go on waiting, or `handle` to make another call"),
+        ))
     }
 
     /// Waits at most `wait`; the job comes back when it needs longer.
@@ -69,7 +91,12 @@ impl Jobs {
     }
 
     /// The job of `tool` behind a handle, which stays reserved meanwhile.
-    pub(crate) fn take(&self, tool: &str, wanted: &str) -> Result<(Reservation<'_>, Job), ToolError> {
+    pub(crate) fn take(
+        &self,
+        tool: &str,
+        wanted: &str,
+        asked: &Map<String, Value>,
+    ) -> Result<(Reservation<'_>, Job), ToolError> {
         let mut kept = self.lock();
         let number = wanted.strip_prefix('h').and_then(|number| number.parse::<u64>().ok());
         let Some((number, slot)) = number.and_then(|number| Some((number, kept.jobs.get_mut(&number)?)))
@@ -87,7 +114,8 @@ impl Jobs {
                 format!("handle \"{wanted}\" belongs to {}, not to {tool}", job.tool),
                 format!("call {} with it", job.tool),
             )),
-            Some(_) => {
+            Some(job) => {
+                job.check(asked)?;
                 let job = slot.take().ok_or(ToolError::Cancelled)?;
                 Ok((Reservation { jobs: self, number: Some(number) }, job))
             }

@@ -60,9 +60,10 @@ impl Session {
             return Err(ToolError::caller(format!("{name} changes things, and this session is read-only")));
         }
         let workspace = args.get("workspace").cloned();
+        let asked = if spec.long { args.clone() } else { Map::new() };
         let envelope = Envelope::take(spec, &mut args)?;
         if let Some(handle) = envelope.handle {
-            let (reservation, job) = self.jobs.take(spec.name, &handle)?;
+            let (reservation, job) = self.jobs.take(spec.name, &handle, &asked)?;
             return self.attend(job, Some(reservation), envelope.wait, &caller).await;
         }
         let slot = self.slot()?;
@@ -84,12 +85,12 @@ impl Session {
                 let _slot = slot;
                 run(tool, call, args, workspace).await
             };
-            let job = Job::new(spec.name, progress, self.host.running.spawn(work), stop);
+            let job = Job::new(spec.name, asked, progress, self.host.running.spawn(work), stop);
             return self.attend(job, None, envelope.wait, &caller).await;
         }
         let (_slot, _stop) = (slot, stop.drop_guard());
         let work = self.host.running.track_future(run(tool, call, args, workspace));
-        reporting(&progress, &caller, work).await
+        reporting(&progress, &caller, Box::pin(work)).await
     }
 
     fn slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
@@ -111,7 +112,7 @@ impl Session {
         caller: &Progress,
     ) -> Finished {
         let progress = job.progress.clone();
-        let job = match reporting(&progress, caller, job.wait(wait)).await {
+        let job = match reporting(&progress, caller, Box::pin(job.wait(wait))).await {
             Ok(finished) => return finished,
             Err(job) => job,
         };
@@ -148,7 +149,11 @@ impl Drop for Detach<'_> {
 }
 
 /// Awaits `work` while `progress` goes to the caller, with a sign of life every second if it listens.
-async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<Output = T>) -> T {
+async fn reporting<T>(
+    progress: &Progress,
+    caller: &Progress,
+    mut work: impl Future<Output = T> + Unpin,
+) -> T {
     if !progress.attach(caller) {
         return work.await;
     }
@@ -156,7 +161,6 @@ async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<
     let _detached = Detach(progress);
     let begin = Instant::now();
     let mut seconds = tokio::time::interval_at(begin + HEARTBEAT, HEARTBEAT);
-    let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
             biased;
@@ -167,6 +171,8 @@ async fn reporting<T>(progress: &Progress, caller: &Progress, work: impl Future<
 }
 
 /// Runs one tool between the hooks that look at it, which see in which workspace as well.
+///
+/// What few calls come to is boxed: a future has room for all it may ever wait for, and is moved with it.
 async fn run(
     tool: Arc<dyn AnyTool>,
     mut call: Call,
@@ -183,10 +189,10 @@ async fn run(
         shown
     });
     if let Some(shown) = &shown {
-        hooks.before(&host.stage(), name, shown).await?;
+        Box::pin(hooks.before(&host.stage(), name, shown)).await?;
     }
     if tool.touches() == Touches::Anything {
-        call.record = Record::begin(&call, tool.spec(), &args).await;
+        call.record = Box::pin(Record::begin(&call, tool.spec(), &args)).await;
     }
     let done = run_alone(tool.as_ref(), &call, args).await;
     if let Some(record) = call.record.take() {
@@ -197,7 +203,7 @@ async fn run(
         Some(shown) => {
             // A failure is a result too: a hook sees what the agent would.
             let reply = done.unwrap_or_else(|error| call.session.explain(name, error));
-            hooks.after(&host.stage(), name, &shown, &reply).await.map(|()| reply)
+            Box::pin(hooks.after(&host.stage(), name, &shown, &reply)).await.map(|()| reply)
         }
     };
     call.session.made_a_call(&call.runtime, name).await;
@@ -231,7 +237,9 @@ impl Envelope {
             if let Some(value) = args.remove("wait") {
                 let seconds = value.as_f64().filter(|seconds| (0.0..=86_400.0).contains(seconds));
                 let seconds = seconds.ok_or_else(|| {
-                    ToolError::caller(format!("{name}: `wait` must be a number of seconds, got {value}"))
+                    ToolError::caller(format!(
+                        "{name}: `wait` must be a number of seconds, 0 to 86400, got {value}"
+                    ))
                 })?;
                 envelope.wait = Some(Duration::from_secs_f64(seconds));
             }

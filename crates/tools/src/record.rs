@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use workspace::{Caller, ContainedPath, Noted, Recording, SnapshotError};
 
 /// How long edits wait for further ones before they become history together.
-const TOGETHER: Duration = Duration::from_millis(150);
+const TOGETHER: Duration = Duration::from_millis(500);
 /// How much of what a call was asked to do is remembered.
 const SUMMARY: usize = 120;
 

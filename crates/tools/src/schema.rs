@@ -97,7 +97,10 @@ fn explain<T: JsonSchema>(
     if let Some(field) = field
         && let Some(given) = args.get(field)
     {
-        let expected = expected(&properties[field]);
+        let mut expected = expected(&properties[field]);
+        if given.as_f64().is_some_and(|number| number < 0.0) {
+            expected.push_str(" of at least 0");
+        }
         return ToolError::caller(format!("{tool}: `{path}` must be {expected}, got {}", short(given)));
     }
     let takes: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -106,7 +109,8 @@ fn explain<T: JsonSchema>(
 
 fn expected(property: &Value) -> String {
     if let Some(Value::Array(choices)) = property.get("enum") {
-        let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
+        let choices: Vec<String> =
+            choices.iter().filter(|choice| !choice.is_null()).map(ToString::to_string).collect();
         return format!("one of {}", choices.join(", "));
     }
     match property.get("type").and_then(Value::as_str) {

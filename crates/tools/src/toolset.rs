@@ -158,7 +158,7 @@ fn list(tool: &dyn AnyTool, several_workspaces: bool) -> Listed {
             );
             properties.insert(
                 "handle".into(),
-                json!({"type": "string", "description": "go on waiting; rest ignored"}),
+                json!({"type": "string", "description": "go on waiting; nothing else"}),
             );
         }
         if several_workspaces {

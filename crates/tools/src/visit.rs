@@ -20,6 +20,9 @@ pub(crate) struct Visit {
 impl Session {
     /// Asks the hooks, once, whether this session may do anything.
     pub(crate) async fn greet(&self, runtime: &Runtime) -> Result<(), ToolError> {
+        if let Some(greeted) = self.visit.greeted.get() {
+            return greeted.clone().map_err(ToolError::caller);
+        }
         let ask = || async {
             if !runtime.hooks.watch_sessions(Phase::SessionStart) {
                 return Ok(());
@@ -28,7 +31,7 @@ impl Session {
             let asked = runtime.hooks.session(&self.host.stage(), Phase::SessionStart, event).await;
             asked.map_err(|denied| denied.to_string())
         };
-        self.visit.greeted.get_or_init(ask).await.clone().map_err(ToolError::caller)
+        Box::pin(self.visit.greeted.get_or_init(ask)).await.clone().map_err(ToolError::caller)
     }
 
     /// Tells the hooks of a call that was made.
@@ -37,7 +40,7 @@ impl Session {
         if runtime.hooks.watch_sessions(Phase::SessionUpdate) {
             let event = json!({"session_id": self.id, "calls": calls, "tool": tool});
             // What has happened cannot be denied any more.
-            let _ = runtime.hooks.session(&self.host.stage(), Phase::SessionUpdate, event).await;
+            let _ = Box::pin(runtime.hooks.session(&self.host.stage(), Phase::SessionUpdate, event)).await;
         }
     }
 

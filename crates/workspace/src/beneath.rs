@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 
 /// The descriptor of a workspace's root, and the rules for everything opened below it.
@@ -79,7 +79,13 @@ impl Root {
             at = Some(self.checked(rustix::fs::openat(from, *name, step, Mode::empty())?)?);
         }
         let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-        self.checked(rustix::fs::openat(from, *last, flags | OFlags::NOFOLLOW, mode)?)
+        let found = self.checked(rustix::fs::openat(from, *last, flags | OFlags::NOFOLLOW, mode)?)?;
+        // a place is opened even if it is a symlink; whoever did not ask for that must not get it
+        let place = flags.contains(OFlags::PATH) && !flags.contains(OFlags::NOFOLLOW);
+        if place && FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+        Ok(found)
     }
 
     fn checked(&self, fd: OwnedFd) -> Result<OwnedFd> {
@@ -128,6 +134,10 @@ mod tests {
             assert!(open("sub/f").is_ok());
             assert!(open("").is_ok());
             assert_eq!(open("link").unwrap_err(), Errno::LOOP);
+            let place = |p: &str, flags| r.open_at(Path::new(p), OFlags::PATH | flags, Mode::empty());
+            assert!(place("sub/f", OFlags::empty()).is_ok());
+            assert_eq!(place("link", OFlags::empty()).unwrap_err(), Errno::LOOP);
+            assert!(place("link", OFlags::NOFOLLOW).is_ok());
             assert!(open("up/secret").is_err());
             assert!(open("../secret").is_err());
             assert!(open("/etc/passwd").is_err());

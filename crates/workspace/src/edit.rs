@@ -24,7 +24,7 @@ pub enum EditError {
     #[error("old_string is empty; to create a file use Write, to insert text give the text before it")]
     Empty,
     /// Nothing would change.
-    #[error("old_string and new_string are the same")]
+    #[error("old_string and new_string are the same; nothing would change")]
     Same,
     /// The text is not there.
     #[error("not found; {diagnosis}")]

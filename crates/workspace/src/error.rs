@@ -15,7 +15,9 @@ pub enum PathError {
         path: String,
     },
     /// A symlink on the way leads outside.
-    #[error("{path} leads outside the workspace: {link} is a symlink to {target}")]
+    #[error(
+        "{path} leads outside the workspace: {link} is a symlink to {target}; give a path that stays inside"
+    )]
     LinkOutside {
         /// The path as it was given.
         path: String,
@@ -25,13 +27,13 @@ pub enum PathError {
         target: String,
     },
     /// Symlinks that go round in circles.
-    #[error("{path} passes through too many symlinks")]
+    #[error("{path} passes through too many symlinks; give the path they are meant to lead to")]
     TooManyLinks {
         /// The path as it was given.
         path: String,
     },
     /// A component that is no folder.
-    #[error("{path}: {component} is a file, not a folder")]
+    #[error("{path}: {component} is a file, not a folder; give a path below a folder")]
     NotAFolder {
         /// The path as it was given.
         path: String,
@@ -39,13 +41,13 @@ pub enum PathError {
         component: String,
     },
     /// Something else is mounted there.
-    #[error("{path} lies on a mount point inside the workspace, which is not part of it")]
+    #[error("{path} lies on a mount point inside the workspace, which is not part of it; use Bash there")]
     Mount {
         /// The path as it was given.
         path: String,
     },
     /// Empty, or holding a NUL byte.
-    #[error("{path:?} is not a file name: {why}")]
+    #[error("{path:?} is not a file name: {why}; give a path relative to the workspace's root")]
     Malformed {
         /// The path as it was given.
         path: String,
@@ -81,7 +83,7 @@ pub enum FileError {
         path: String,
     },
     /// A FIFO, socket or device.
-    #[error("{path} is {kind}, not a regular file")]
+    #[error("{path} is {kind}, not a regular file; only those are read and written here")]
     Special {
         /// The file.
         path: String,
@@ -95,7 +97,7 @@ pub enum FileError {
         path: String,
     },
     /// The window starts behind the last line.
-    #[error("offset {offset} is past the end of {path} ({lines} line(s))")]
+    #[error("offset {offset} is past the end of {path} ({lines} line(s)); give a smaller one")]
     PastEnd {
         /// The file.
         path: String,
@@ -113,7 +115,7 @@ pub enum FileError {
         mode: u32,
     },
     /// Too large to hold in memory for this operation.
-    #[error("{path} has {len} bytes; files above {limit} bytes cannot be changed here")]
+    #[error("{path} has {len} bytes; files above {limit} bytes cannot be changed here, only in a shell")]
     TooLarge {
         /// The file.
         path: String,

@@ -35,6 +35,8 @@ pub struct GlobReply {
     pub files: Vec<PathBuf>,
     /// How many matched, whether given back or not.
     pub total: usize,
+    /// Places in which the pattern could have matched, left out because something is mounted there.
+    pub mounts: Vec<PathBuf>,
 }
 
 /// A search for names that could not be made.
@@ -160,7 +162,7 @@ impl Workspace {
             below.is_some_and(|below| pattern.matches(below))
         };
         if let Some(reply) = self.live_newest(base, query.fresh, query.limit, wanted) {
-            return Ok(reply);
+            return Ok(GlobReply { mounts: self.mounts_within(base, &pattern), ..reply });
         }
         let _hurry = self.hurry();
         // joining nothing would leave a slash at the end
@@ -178,7 +180,21 @@ impl Workspace {
             .into_iter()
             .filter(|path| wanted(path.as_os_str().as_bytes()))
             .filter_map(|path| Some((self.modified(&path)?, path)));
-        Ok(newest(matching.collect(), query.limit))
+        let reply = newest(matching.collect(), query.limit);
+        Ok(GlobReply { mounts: self.mounts_within(base, &pattern), ..reply })
+    }
+
+    /// Mounts below `base` in which the pattern could have matched.
+    fn mounts_within(&self, base: &Path, pattern: &Pattern) -> Vec<PathBuf> {
+        let mut mounts = self.left_out_mounts(base);
+        mounts.retain(|place| {
+            let Ok(below) = place.strip_prefix(base) else { return false };
+            let on_the_way = below.starts_with(&pattern.literal) || pattern.literal.starts_with(below);
+            on_the_way
+                && (below.components().count() <= pattern.depth
+                    || pattern.matches(below.as_os_str().as_bytes()))
+        });
+        mounts
     }
 
     fn check_folder(&self, path: &ContainedPath) -> Result<(), FileError> {
@@ -208,7 +224,8 @@ fn newest(mut found: Vec<((i64, i64), Box<Path>)>, limit: usize) -> GlobReply {
         b.0.cmp(&a.0).then_with(|| a.1.as_os_str().as_bytes().cmp(b.1.as_os_str().as_bytes()))
     };
     first(&mut found, limit, order);
-    GlobReply { files: found.into_iter().map(|(_, path)| path.into_path_buf()).collect(), total }
+    let files = found.into_iter().map(|(_, path)| path.into_path_buf()).collect();
+    GlobReply { files, total, mounts: Vec::new() }
 }
 
 /// Leaves the first `limit`, in order.

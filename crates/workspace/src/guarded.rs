@@ -4,6 +4,10 @@
 //! sandbox. A tool that writes files itself must not be the way around that.
 
 use crate::{FileError, Workspace, path::ContainedPath};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use std::{ffi::OsStr, path::Path};
 
 /// Files at the top of a repository, and the folder of hooks.
@@ -35,6 +39,11 @@ impl Workspace {
     /// Refuses a path at which git finds programs to run. Also where the hooks of this workspace are a link to.
     pub(crate) fn check_guarded(&self, path: &ContainedPath) -> Result<(), FileError> {
         let linked = || {
+            // mostly there are none, or they are an ordinary folder: only a symlink has to be followed
+            let plain = self.root.open_at(Path::new(".git/hooks"), OFlags::PATH, Mode::empty());
+            if matches!(plain, Ok(_) | Err(Errno::NOENT)) {
+                return false;
+            }
             let hooks = self.resolve(".git/hooks").ok();
             hooks.is_some_and(|hooks| !in_git(&hooks.relative) && path.relative.starts_with(&hooks.relative))
         };

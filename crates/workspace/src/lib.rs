@@ -29,6 +29,7 @@ mod guarded;
 mod ledger;
 mod live;
 mod look;
+mod mounts;
 mod patch;
 mod path;
 mod read;
@@ -45,13 +46,13 @@ pub use diff::unified_diff;
 pub use edit::{EditError, Edited, replace};
 pub use error::{FileError, PathError};
 pub use glob::{GlobError, GlobQuery, GlobReply};
-pub use grep::{FileHits, GrepError, GrepQuery, GrepSummary, HitLine, OutputMode};
+pub use grep::{Cut as CutHit, FileHits, GrepError, GrepQuery, GrepSummary, HitLine, OutputMode};
 pub use ledger::{Ledger, Stale};
 pub use live::{Changes, LiveOptions, LiveStatus, Mode};
 pub use look::Kind;
 pub use patch::{PatchError, PatchPlan, PatchReport, PatchedFile, parse as parse_patch};
 pub use path::{ContainedPath, quoted};
-pub use read::{Content, Read, Window, WindowSpec};
+pub use read::{Content, Cut, Read, Window, WindowSpec};
 pub use root::{Options, Workspace};
 pub use snapshot::{
     Caller, Change, Noted, Recording, Restored, Retention, Snapshot, SnapshotError, Snapshots, UndoOptions,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +20,10 @@ const IMAGE_LIMIT: u64 = 700 << 10;
 /// Contents up to this are kept with the version, so that a later change can be shown.
 const KEEP_LIMIT: u64 = 256 << 10;
 const CHUNK: usize = 128 << 10;
+/// What is kept of the text in front of a window.
+const BEFORE: usize = 64 << 10;
+/// What is kept of a line behind the place where it is cut.
+const AFTER: usize = 16 << 10;
 
 /// Which lines of a file to read.
 #[derive(Clone, Copy, Debug)]
@@ -84,9 +89,21 @@ pub struct Window {
     /// Lines in the file, when it was read to its end.
     pub total_lines: Option<u64>,
     /// Lines that were cut.
-    pub cut_lines: u64,
+    pub cuts: Vec<Cut>,
+    /// What stands in front of the first line, at most the last 64 KiB of it.
+    pub before: String,
     /// Bytes in the file.
     pub len: u64,
+}
+
+/// A line that was too long to show.
+#[derive(Debug)]
+pub struct Cut {
+    /// Where in `numbered` the part of it stands that is shown.
+    pub shown: Range<usize>,
+    /// What comes behind that part, at most 16 KiB of it: whoever looks for something in the line has to know whether
+    /// it goes on.
+    pub after: String,
 }
 
 impl Window {
@@ -144,7 +161,10 @@ impl Workspace {
         match error {
             FileError::NotFound { path: shown, .. } => {
                 let hint = match crate::walk::near_names(self, &path.relative) {
-                    names if names.is_empty() => String::new(),
+                    names if names.is_empty() && path.relative.starts_with("~") => {
+                        "; `~` means nothing here, give a path relative to the workspace's root".to_owned()
+                    }
+                    names if names.is_empty() => "; look for it with Glob".to_owned(),
                     names => format!("; did you mean {}?", names.join(" or ")),
                 };
                 FileError::NotFound { path: shown, hint }
@@ -223,12 +243,15 @@ pub(crate) fn read_whole(
     path: &ContainedPath,
     limit: u64,
 ) -> Result<Vec<u8>, FileError> {
-    let mut bytes = Vec::with_capacity((stat.st_size as u64).min(limit) as usize + 1);
-    file.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(|source| FileError::Io {
-        action: "read",
-        path: path.to_string(),
-        source,
-    })?;
+    let io = |source| FileError::Io { action: "read", path: path.to_string(), source };
+    let size = (stat.st_size as u64).min(limit) as usize;
+    let mut bytes = vec![0; size + 1];
+    let got = fill_once(file, &mut bytes).map_err(io)?;
+    bytes.truncate(got);
+    // a read that stops where the file did, with room for more, has seen the end
+    if got != size || size == 0 {
+        file.by_ref().take(limit + 1 - got as u64).read_to_end(&mut bytes).map_err(io)?;
+    }
     if bytes.len() as u64 > limit {
         return Err(FileError::TooLarge { path: path.to_string(), len: stat.st_size as u64, limit });
     }
@@ -252,6 +275,20 @@ pub(crate) fn check_regular(stat: &Stat, path: &ContainedPath) -> Result<(), Fil
 fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads until there is nothing more at the moment or one byte of room is left.
+fn fill_once(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled + 1 < buffer.len() {
         match file.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(n) => filled += n,
@@ -315,7 +352,9 @@ struct Lines {
     /// Bytes of the current line beyond `max_line`.
     over: u64,
     shown: u64,
-    cut: u64,
+    cuts: Vec<Cut>,
+    /// The end of what was passed over in front of the window.
+    before: Vec<u8>,
     /// Whether the current line has any byte.
     open: bool,
     read_to_end: bool,
@@ -331,7 +370,8 @@ impl Lines {
             line: Vec::new(),
             over: 0,
             shown: 0,
-            cut: 0,
+            cuts: Vec::new(),
+            before: Vec::new(),
             open: false,
             read_to_end: true,
         }
@@ -379,16 +419,26 @@ impl Lines {
             self.number += 1;
             self.open = false;
             if before && self.number == self.spec.offset {
+                self.keep_before(&text[..=end]);
                 return &text[end + 1..];
             }
+        }
+        if before {
+            self.keep_before(text);
         }
         self.open = text.last() != Some(&b'\n');
         &[]
     }
 
+    fn keep_before(&mut self, passed: &[u8]) {
+        let passed = &passed[passed.len().saturating_sub(BEFORE)..];
+        let over = (self.before.len() + passed.len()).saturating_sub(BEFORE);
+        self.before.drain(..over);
+        self.before.extend_from_slice(passed);
+    }
+
     fn extend(&mut self, piece: &[u8]) {
-        // one byte more than shown, for the carriage return that goes away
-        let room = (self.spec.max_line + 1).saturating_sub(self.line.len());
+        let room = (self.spec.max_line + AFTER).saturating_sub(self.line.len());
         let taken = piece.len().min(room);
         self.line.extend_from_slice(&piece[..taken]);
         self.over += (piece.len() - taken) as u64;
@@ -399,35 +449,38 @@ impl Lines {
         if self.over == 0 && self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
-        if self.line.len() > self.spec.max_line {
+        let line = std::mem::take(&mut self.line);
+        if line.len() > self.spec.max_line {
             let mut end = self.spec.max_line;
-            while end > 0 && self.line[end] & 0xC0 == 0x80 {
+            while end > 0 && line[end] & 0xC0 == 0x80 {
                 end -= 1;
             }
-            self.over += (self.line.len() - end) as u64;
-            self.line.truncate(end);
+            self.over += (line.len() - end) as u64;
+            let shown = self.put(&line[..end])..self.out.len();
+            self.cuts.push(Cut { shown, after: String::from_utf8_lossy(&line[end..]).into_owned() });
+        } else {
+            self.put(&line);
         }
-        let line = std::mem::take(&mut self.line);
-        self.put(&line);
         self.line = line;
         self.next_line();
     }
 
-    /// Puts a line's number and text down.
-    fn put(&mut self, line: &[u8]) {
+    /// Puts a line's number and text down; says where the text begins.
+    fn put(&mut self, line: &[u8]) -> usize {
         self.out.push_str(itoa(self.number, &mut [0; 20]));
         self.out.push('\t');
+        let begin = self.out.len();
         match std::str::from_utf8(line) {
             Ok(text) => self.out.push_str(text),
             // Slower, for it looks for every broken place.
             Err(_) => self.out.push_str(&String::from_utf8_lossy(line)),
         }
+        begin
     }
 
     fn next_line(&mut self) {
         if self.over > 0 {
             self.out.push_str(&format!(" … [line cut, {} more bytes]", self.over));
-            self.cut += 1;
         }
         self.out.push('\n');
         self.number += 1;
@@ -446,7 +499,8 @@ impl Lines {
             first: self.spec.offset,
             lines: self.shown,
             total_lines: self.read_to_end.then_some(self.number - 1),
-            cut_lines: self.cut,
+            cuts: self.cuts,
+            before: String::from_utf8_lossy(&self.before).into_owned(),
             len,
         }
     }
@@ -484,14 +538,17 @@ mod tests {
     fn long_lines_are_cut_at_a_character() {
         let w = window(&["aé".repeat(10).as_bytes()], WindowSpec { max_line: 5, ..Default::default() });
         assert_eq!(w.numbered, "1\taéa … [line cut, 26 more bytes]\n");
-        assert_eq!(w.cut_lines, 1);
+        assert_eq!(
+            (&w.numbered[w.cuts[0].shown.clone()], w.cuts[0].after.as_str()),
+            ("aéa", "éaéaéaéaéaéaéaéaé")
+        );
     }
 
     #[test]
     fn a_line_of_just_the_limit_is_whole() {
         for text in ["12345\n", "12345\r\n", "12345"] {
             let w = window(&[text.as_bytes()], WindowSpec { max_line: 5, ..Default::default() });
-            assert_eq!((w.numbered.as_str(), w.cut_lines), ("1\t12345\n", 0));
+            assert_eq!((w.numbered.as_str(), w.cuts.len()), ("1\t12345\n", 0));
         }
     }
 
@@ -506,6 +563,8 @@ mod tests {
             let w = window(&pieces, WindowSpec { offset, limit, max_line: 100, ..WindowSpec::default() });
             prop_assert_eq!(w.total_lines, Some(text.lines().count() as u64));
             prop_assert_eq!(w.numbered, want);
+            let before: String = text.split_inclusive('\n').take(offset as usize - 1).collect();
+            prop_assert_eq!(w.before, before);
         }
     }
 }

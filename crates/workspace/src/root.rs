@@ -14,6 +14,7 @@ use crate::beneath::Root;
 use crate::error::{FileError, PathError};
 use crate::grep::Matchers;
 use crate::live::Live;
+use crate::mounts::Mounts;
 use crate::path::{ContainedPath, quoted, unquote};
 use crate::write::{Durability, Locks};
 
@@ -52,6 +53,7 @@ pub struct Workspace {
     pub(crate) locks: Locks,
     pub(crate) live: OnceLock<Live>,
     pub(crate) matchers: Matchers,
+    pub(crate) mounts: Mounts,
 }
 
 impl fmt::Debug for Workspace {
@@ -90,6 +92,7 @@ impl Workspace {
             locks: Locks::default(),
             live: OnceLock::new(),
             matchers: Matchers::default(),
+            mounts: Mounts::default(),
         })
     }
 
@@ -149,8 +152,10 @@ impl Workspace {
         }
         let Some(below) = self.below_root(path) else { return Err(PathError::Outside { path: shown() }) };
         let plain: PathBuf = below.components().filter(|c| *c != Component::CurDir).collect();
+        // opening refuses a symlink anywhere, in the last place too unless it is to stand for itself
+        let flags = if last == Last::Keep { OFlags::PATH | OFlags::NOFOLLOW } else { OFlags::PATH };
         if !plain.components().any(|c| c == Component::ParentDir)
-            && self.lstat(&plain).is_ok_and(|stat| last == Last::Keep || !is_link(&stat))
+            && self.root.open_at(&plain, flags, Mode::empty()).is_ok()
         {
             return Ok(ContainedPath { relative: plain });
         }

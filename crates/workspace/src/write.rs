@@ -130,14 +130,23 @@ impl Workspace {
                 std::thread::sleep(Duration::from_micros(500));
                 continue;
             }
-            // whoever held the lock has put another file in its place
-            if self.lstat(&path.relative).is_ok_and(|now| now.st_ino != stat.st_ino) {
-                continue;
-            }
             let mark = self.mark();
             let bytes = read_whole(&mut file, &stat, path, CHANGE_LIMIT)?;
             let stat = rustix::fs::fstat(&file).unwrap_or(stat);
+            if self.is_replaced(path, &stat) {
+                continue;
+            }
             return Ok(Some(Held { _lock: file, mark, stat, bytes }));
+        }
+    }
+
+    /// Whether whoever held the lock before us has put another file in the place of this one. It has no name then,
+    /// unless it had several.
+    fn is_replaced(&self, path: &ContainedPath, stat: &Stat) -> bool {
+        match stat.st_nlink {
+            0 => self.lstat(&path.relative).is_ok(),
+            1 => false,
+            _ => self.lstat(&path.relative).is_ok_and(|now| now.st_ino != stat.st_ino),
         }
     }
 

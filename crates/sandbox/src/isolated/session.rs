@@ -22,6 +22,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    collections::BTreeMap,
     io,
     os::fd::{AsFd as _, OwnedFd},
     path::PathBuf,
@@ -203,7 +204,7 @@ impl Zygote {
         let run = Run {
             command: "/bin/true".as_ref(),
             args: &[],
-            env: &[],
+            env: &BTreeMap::new(),
             cwd: None,
             stdin: false,
             terminal: false,

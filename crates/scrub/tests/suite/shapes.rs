@@ -135,6 +135,37 @@ fn private_keys_are_found_numbered_escaped_quoted_and_cut_off() {
 }
 
 #[test]
+fn a_part_of_a_text_hides_what_begins_before_it_or_ends_behind_it() {
+    let scrubber = Scrubber::builder().secret("TOKEN", "correct horse battery").build();
+    let key = pem("PRIVATE KEY");
+    let text = format!("one\n{key}\ntwo correct horse battery three\n");
+    let boundaries = |from: usize| (from..text.len()).step_by(7);
+    for from in boundaries(0) {
+        for until in boundaries(from) {
+            let (before, part, after) = (&text[..from], &text[from..until], &text[until..]);
+            let shown = scrubber.scrub_part(before, part, after);
+            let rest = shown.replace("[REDACTED:private-key]", "").replace("[REDACTED:secret:TOKEN]", "");
+            assert!("one\n\ntwo  three\n".contains(rest.as_str()), "{from}..{until}: {shown}");
+        }
+    }
+    assert!(matches!(scrubber.scrub_part("a", "b", "c"), std::borrow::Cow::Borrowed("b")));
+}
+
+#[test]
+fn the_lines_of_a_private_key_are_told() {
+    let key = pem("RSA PRIVATE KEY");
+    let lines = key.lines().count() as u64;
+    let text = format!("{key}\nx = \"-----BEGIN RSA PRIVATE KEY-----\"\n\n{key}\n");
+    assert_eq!(scrub::key_lines(&text), [2..=lines, lines + 4..=2 * lines + 2]);
+    assert!(key.lines().skip(1).filter(|line| !line.starts_with('-')).all(scrub::may_be_key));
+    assert!(!scrub::may_be_key("let value = compute(\"input\", 7);"));
+    for end in key.char_indices().map(|(at, _)| at).filter(|at| key[..*at].ends_with('\n')) {
+        assert_eq!(scrub::open_key(&format!("a\n{}", &key[..end])), Some(&key[..end]));
+    }
+    assert_eq!(scrub::open_key(&format!("{key}\n")), None);
+}
+
+#[test]
 fn code_that_names_the_markers_stays() {
     let scrubber = Scrubber::default();
     let code = "const BEGIN: &str = \"-----BEGIN RSA PRIVATE KEY-----\";\nconst END: &str = \"-----END RSA PRIVATE KEY-----\";\n\

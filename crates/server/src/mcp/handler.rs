@@ -1,6 +1,6 @@
 //! What the SDK calls when a client asks for something.
 
-use super::{convert, instructions, news};
+use super::{convert, instructions, misfit, news};
 use crate::{
     http::{Peer, auth::Principal},
     sessions::{Directory, InUse, Key, Opened},
@@ -11,11 +11,12 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-        CompleteRequestParams, CompleteResult, ConstString, ContentBlock, ErrorCode, Extensions,
-        Implementation, InitializeRequestParams, InitializeResult, ListPromptsRequestMethod,
-        ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, Tool,
+        CompleteRequestParams, CompleteResult, ConstString, ContentBlock, CustomRequest, CustomResult,
+        ErrorCode, Extensions, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
+        ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+        ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig,
+        Tool,
     },
     service::{Peer as Client, RequestContext},
 };
@@ -26,7 +27,7 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tools::{Access, Class, Host, Progress, ProgressUpdate, Session, Toolset};
+use tools::{Access, Class, Host, Progress, ProgressUpdate, Reply, Session, Toolset};
 
 /// The tool whose events are told when they happen.
 const NEWSWORTHY: &str = "watch_process";
@@ -170,29 +171,44 @@ impl Handler {
         let disconnect = parts(&context.extensions).and_then(|parts| parts.extensions.get::<Disconnect>());
         let cancel = either(&context.ct, disconnect.map(|disconnect| &disconnect.0));
         let arguments = request.arguments.unwrap_or_default();
-        let Some(token) = context.meta.get_progress_token() else {
-            let reply = session.call(&request.name, arguments, cancel.clone(), Progress::default()).await;
-            return Ok(convert::result(reply));
-        };
-        let (sender, receiver) = mpsc::channel(PROGRESS_BACKLOG);
-        let progress = Progress::to(move |update| drop(sender.try_send(update)));
-        let done = CancellationToken::new();
-        let mut told = std::pin::pin!(tell(&context.peer, token, receiver, done.clone()));
-        let mut work = std::pin::pin!(session.call(&request.name, arguments, cancel.clone(), progress));
-        let reply = loop {
-            tokio::select! {
-                reply = &mut work => break reply,
-                // All updates are told once nothing can send any; then only the work is left.
-                () = &mut told, if !done.is_cancelled() => done.cancel(),
+        let reply = match context.meta.get_progress_token() {
+            None => session.call(&request.name, arguments, cancel, Progress::default()).await,
+            // Boxed, since few ask for it and every call would carry the room for it.
+            Some(token) => {
+                Box::pin(told(&session, &request.name, arguments, cancel, &context.peer, token)).await
             }
         };
-        if !done.is_cancelled() {
-            // No update may follow the answer.
-            done.cancel();
-            let _ = tokio::time::timeout(LAST_PROGRESS, told).await;
-        }
         Ok(convert::result(reply))
     }
+}
+
+/// Calls a tool and tells the client of its progress meanwhile.
+async fn told(
+    session: &Arc<Session>,
+    name: &str,
+    arguments: JsonObject,
+    cancel: CancellationToken,
+    client: &Client<RoleServer>,
+    token: ProgressToken,
+) -> Reply {
+    let (sender, receiver) = mpsc::channel(PROGRESS_BACKLOG);
+    let progress = Progress::to(move |update| drop(sender.try_send(update)));
+    let done = CancellationToken::new();
+    let mut told = std::pin::pin!(tell(client, token, receiver, done.clone()));
+    let mut work = std::pin::pin!(session.call(name, arguments, cancel, progress));
+    let reply = loop {
+        tokio::select! {
+            reply = &mut work => break reply,
+            // All updates are told once nothing can send any; then only the work is left.
+            () = &mut told, if !done.is_cancelled() => done.cancel(),
+        }
+    };
+    if !done.is_cancelled() {
+        // No update may follow the answer.
+        done.cancel();
+        let _ = tokio::time::timeout(LAST_PROGRESS, told).await;
+    }
+    reply
 }
 
 impl ServerHandler for Handler {
@@ -237,7 +253,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.clone();
         // Boxed: the SDK keeps room for the largest of all requests in every session that is open.
-        Box::pin(guarded(&name, self.call(request, &context))).await.map(Into::into)
+        guarded(&name, Box::pin(self.call(request, &context))).await.map(Into::into)
     }
 
     #[expect(deprecated, reason = "see `news`")]
@@ -286,6 +302,14 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         undeclared::<CompleteRequestMethod, _>()
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(misfit::error(&request))
     }
 }
 

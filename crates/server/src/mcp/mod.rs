@@ -5,6 +5,7 @@ mod convert;
 mod handler;
 mod instructions;
 mod legacy;
+mod misfit;
 mod news;
 mod routes;
 mod stdio;

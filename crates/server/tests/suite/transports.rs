@@ -105,6 +105,28 @@ fn what_is_not_declared_is_not_answered() {
 }
 
 #[test]
+fn a_call_that_is_none_is_told_what_it_lacks() {
+    let workspace = Workspace::with(&[]);
+    let (_served, clients) = every_transport(&plain(&workspace));
+    for (transport, mut client) in clients {
+        for (params, told) in [
+            (json!({"name": "Read", "arguments": [1, 2]}), "`arguments` must be an object, as the tool's"),
+            (json!({"name": "Read", "arguments": "a.txt"}), "got a string"),
+            (json!({"name": 7, "arguments": {}}), "`name` must be a string, the name of a tool"),
+            (json!({"arguments": {}}), "got nothing"),
+            (json!([]), "`params` must be an object with `name` and `arguments`, got a list"),
+        ] {
+            let error = client.request("tools/call", params.clone()).unwrap_err();
+            assert_eq!(error["code"], -32602, "{transport}: {params} {error}");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.starts_with("tools/call: ") && message.contains(told), "{transport}: {message}");
+        }
+        assert_eq!(client.request("tools/list", json!({"cursor": 7})).unwrap_err()["code"], -32602);
+        assert_eq!(client.request("tools/kall", json!({})).unwrap_err()["code"], -32601, "{transport}");
+    }
+}
+
+#[test]
 fn tools_carry_annotations_and_lean_schemas() {
     let workspace = Workspace::with(&[]);
     let mut client = launch(&workspace).stdio();

@@ -252,8 +252,10 @@ change!(
 
 async fn carry_out(call: &Call, tool: &'static str, asked: Asked) -> Result<Facts<Done>, ToolError> {
     let wanted = asked.feedback;
-    if wanted.is_none() {
-        look_before(call, &asked.file_path).await;
+    if wanted.is_none()
+        && let Ok(path) = call.workspace.resolve(&asked.file_path)
+    {
+        look_before(call, &path).await;
     }
     let (mut done, touched) = call.blocking(move |call| change(call, tool, &asked)).await?;
     if let Some(touched) = touched {

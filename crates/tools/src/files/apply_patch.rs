@@ -65,7 +65,9 @@ impl Tool for ApplyPatch {
                 .map(|plan| plan.paths().map(|path| path.to_string_lossy().into_owned()).collect())
                 .unwrap_or_default();
             for path in paths.iter().collect::<BTreeSet<_>>().into_iter().take(PRELOOKED) {
-                look_before(call, path).await;
+                if let Ok(path) = call.workspace.resolve(path) {
+                    look_before(call, &path).await;
+                }
             }
         }
         let (mut done, touched) = call.blocking(move |call| apply(call, &args.patch)).await?;

@@ -55,17 +55,17 @@ impl Tool for Edit {
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
         let wanted = args.feedback;
+        let path = call.workspace.resolve(&args.file_path)?;
         if wanted.is_none() {
-            look_before(call, &args.file_path).await;
+            look_before(call, &path).await;
         }
-        let (mut done, touched) = call.writing(move |call| edit(call, &args)).await?;
+        let (mut done, touched) = call.writing(move |call| edit(call, path, &args)).await?;
         done.text.push_str(&feedback(call, wanted, vec![touched]).await);
         Ok(done)
     }
 }
 
-fn edit(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
-    let path = call.workspace.resolve(&args.file_path)?;
+fn edit(call: &Call, path: ContainedPath, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let mut lines = Vec::new();
     let mut note = None;
     let written = rewrite(call, &path, |old| {

@@ -1,6 +1,6 @@
 //! `Glob`: files by name.
 
-use super::cancellable;
+use super::{cancellable, left_out};
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,12 @@ impl Tool for Glob {
 }
 
 fn glob(call: &Call, args: &Args, cancel: &AtomicBool) -> Result<Facts<Found>, ToolError> {
+    if args.pattern.is_empty() {
+        return Err(ToolError::caller("Glob: `pattern` is empty; `**/*` matches every file"));
+    }
+    if args.limit == Some(0) {
+        return Err(ToolError::caller("Glob: `limit` must be at least 1"));
+    }
     let path = call.workspace.resolve(args.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."))?;
     // an absolute pattern means what it says, as long as it lies inside
     let root = format!("{}/", call.workspace.root().display());
@@ -85,6 +91,9 @@ fn glob(call: &Call, args: &Args, cancel: &AtomicBool) -> Result<Facts<Found>, T
     if reply.total > files.len() {
         let more = reply.total - files.len();
         let _ = write!(text, "\n[{more} more; narrow the pattern or raise limit]");
+    }
+    if let Some(left_out) = left_out(&reply.mounts) {
+        let _ = write!(text, "{}{left_out}", if text.is_empty() { "" } else { "\n" });
     }
     Ok(Facts { text, facts: Found { files, total: reply.total } })
 }

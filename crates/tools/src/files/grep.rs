@@ -1,14 +1,17 @@
 //! `Grep`: text in files.
 
-use super::cancellable;
+use super::{cancellable, left_out};
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use schemars::JsonSchema;
+use scrub::Scrubber;
 use serde::Deserialize;
-use std::{fmt::Write as _, ops::ControlFlow, sync::atomic::AtomicBool};
+use std::{borrow::Cow, fmt::Write as _, ops::ControlFlow, sync::atomic::AtomicBool};
 use workspace::{FileHits, GrepError, GrepQuery, OutputMode, quoted};
 
 /// Bytes of one reply; beyond it the search stops and says so.
 const MAX_BYTES: usize = 256 << 10;
+/// Larger files are not looked through for the private key that a line is part of.
+const KEYS: u64 = 16 << 20;
 /// Files that are named when they could not be searched.
 const NAMED: usize = 5;
 
@@ -92,7 +95,9 @@ fn grep(call: &Call, args: Args, cancel: &AtomicBool) -> Result<String, ToolErro
         ..GrepQuery::new(args.pattern, path)
     };
     let mut text = String::new();
-    let summary = call.workspace.grep(&query, cancel, &mut |hits| {
+    let scrubber = call.host().scrubber();
+    let summary = call.workspace.grep(&query, cancel, &mut |mut hits| {
+        without_halves(call, &scrubber, &mut hits);
         render(&hits, mode, query.context > 0, &mut text);
         if text.len() < MAX_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -121,7 +126,35 @@ fn grep(call: &Call, args: Args, cancel: &AtomicBool) -> Result<String, ToolErro
     if text.is_empty() {
         text.push_str("no matches");
     }
+    if let Some(left_out) = left_out(&summary.mounts) {
+        text.truncate(text.trim_end_matches('\n').len());
+        let _ = write!(text, "\n{left_out}");
+    }
     Ok(text)
+}
+
+/// Takes out parts of secrets: lines of a private key whose first line is not among those that are shown, and what a
+/// cut leaves of a secret. Whole ones are for the pipeline.
+fn without_halves(call: &Call, scrubber: &Scrubber, hits: &mut FileHits) {
+    for line in &mut hits.lines {
+        if let Some(cut) = &line.cut
+            && let Cow::Owned(clean) =
+                scrubber.scrub_part(&cut.before, &line.text[cut.shown.clone()], &cut.after)
+        {
+            line.text.replace_range(cut.shown.clone(), &clean);
+        }
+    }
+    if !hits.lines.iter().any(|line| scrub::may_be_key(&line.text)) {
+        return;
+    }
+    let bytes = call.workspace.resolve_entry(&hits.path).map(|path| call.workspace.read_bytes(&path, KEYS));
+    let Ok(Ok(bytes)) = bytes else { return };
+    let keys = scrub::key_lines(&String::from_utf8_lossy(&bytes));
+    for line in &mut hits.lines {
+        if keys.iter().any(|key| key.contains(&line.number)) {
+            scrub::KEY_MARKER.clone_into(&mut line.text);
+        }
+    }
 }
 
 fn render(hits: &FileHits, mode: OutputMode, context: bool, text: &mut String) {

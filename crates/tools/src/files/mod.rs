@@ -17,6 +17,7 @@ pub(crate) use write::Write;
 use crate::{Call, ToolError};
 use std::{
     collections::HashMap,
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -24,6 +25,7 @@ use std::{
 };
 use workspace::{
     ContainedPath, Expected, FileError, Ledger, PathError, UpdateError, WindowSpec, Workspace, Written,
+    quoted,
 };
 
 /// What a session has read, workspace by workspace.
@@ -52,6 +54,25 @@ impl From<PathError> for ToolError {
     fn from(error: PathError) -> Self {
         Self::caller(error.to_string())
     }
+}
+
+/// Mounts that are named when they were left out of a search.
+const NAMED_MOUNTS: usize = 5;
+
+/// Says that parts of the workspace were left out because something else is mounted there.
+fn left_out(mounts: &[PathBuf]) -> Option<String> {
+    if mounts.is_empty() {
+        return None;
+    }
+    let named: Vec<_> = mounts.iter().take(NAMED_MOUNTS).map(|mount| quoted(mount)).collect();
+    let more = match mounts.len().saturating_sub(NAMED_MOUNTS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "[left out: {}{more}: mounted there and no part of the workspace; Bash reaches it]",
+        named.join(", ")
+    ))
 }
 
 /// Runs `work` off the runtime with a flag that rises when the call is given up.

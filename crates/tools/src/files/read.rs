@@ -2,8 +2,10 @@
 
 use crate::{Call, Class, Content, Group, Reply, Spec, Tool, ToolError};
 use schemars::JsonSchema;
+use scrub::Scrubber;
 use serde::Deserialize;
-use workspace::{ContainedPath, WindowSpec, quoted};
+use std::borrow::Cow;
+use workspace::{ContainedPath, Window, WindowSpec, quoted};
 
 /// Bytes of one reply; what is left is a further call away.
 const MAX_BYTES: usize = 256 << 10;
@@ -65,13 +67,33 @@ impl Tool for Read {
     }
 }
 
+/// The lines without parts of secrets: a private key that begins before them, a secret at which a line is cut. Whole
+/// ones are for the pipeline.
+fn without_halves(scrubber: &Scrubber, window: &mut Window) -> String {
+    let mut text = std::mem::take(&mut window.numbered);
+    for cut in window.cuts.iter().rev() {
+        if let Cow::Owned(clean) = scrubber.scrub_part("", &text[cut.shown.clone()], &cut.after) {
+            text.replace_range(cut.shown.clone(), &clean);
+        }
+    }
+    if let Some(key) = scrub::open_key(&window.before)
+        && let Cow::Owned(clean) = scrubber.scrub_part(key, &text, "")
+    {
+        // The number of the first line goes with its text.
+        let number =
+            if clean.starts_with(scrub::KEY_MARKER) { format!("{}\t", window.first) } else { String::new() };
+        text = number + &clean;
+    }
+    text
+}
+
 fn reply(call: &Call, path: &ContainedPath, read: workspace::Read) -> Reply {
     call.session.ledgers.with(&call.workspace, |ledger| ledger.record(path, read.version, read.bytes));
     match read.content {
         workspace::Content::Text(window) if window.len == 0 => Reply::text(format!("[{path} is empty]")),
-        workspace::Content::Text(window) => {
+        workspace::Content::Text(mut window) => {
             let more = window.has_more();
-            let mut text = window.numbered;
+            let mut text = without_halves(&call.host().scrubber(), &mut window);
             if more {
                 let next = window.first + window.lines;
                 let of = window.total_lines.map(|total| format!(" of {total}")).unwrap_or_default();

@@ -49,17 +49,17 @@ impl Tool for Write {
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Done>, ToolError> {
         let wanted = args.feedback;
+        let path = call.workspace.resolve(&args.file_path)?;
         if wanted.is_none() {
-            look_before(call, &args.file_path).await;
+            look_before(call, &path).await;
         }
-        let (mut done, touched) = call.writing(move |call| write(call, &args)).await?;
+        let (mut done, touched) = call.writing(move |call| write(call, path, &args)).await?;
         done.text.push_str(&feedback(call, wanted, vec![touched]).await);
         Ok(done)
     }
 }
 
-fn write(call: &Call, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
-    let path = call.workspace.resolve(&args.file_path)?;
+fn write(call: &Call, path: ContainedPath, args: &Args) -> Result<(Facts<Done>, Touched), ToolError> {
     let seen = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&path));
     let expected = seen.map_or(Expected::Missing, Expected::Exactly);
     let written = match put(call, &path, expected, &args.content) {

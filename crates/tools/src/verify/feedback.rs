@@ -111,11 +111,10 @@ impl Baselines {
 
 /// Looks at a file before it is changed, unless its state is known: only so can findings that the change
 /// brings or cures be told from those that were there. Costs nothing for files of no language.
-pub(crate) async fn look_before(call: &Call, file_path: &str) {
-    let Ok(path) = call.workspace.resolve(file_path) else { return };
-    let Some((detector, project)) = at_home(call, &path) else { return };
+pub(crate) async fn look_before(call: &Call, path: &ContainedPath) {
+    let Some((detector, project)) = at_home(call, path) else { return };
     let slow = format!("{}\0{}\0{}", call.workspace.name(), project.folder, detector.language());
-    let key = key(call, &path);
+    let key = key(call, path);
     let seen = path.clone();
     let version = call.blocking(move |call| {
         let read = call.session.ledgers.with(&call.workspace, |ledger| ledger.version(&seen));
@@ -130,7 +129,7 @@ pub(crate) async fn look_before(call: &Call, file_path: &str) {
     }
     let file = project.own(&path.relative().to_string_lossy());
     // Where a language server speaks first, nothing else may keep an edit waiting for long.
-    let limit = Warm::of(call, &path).map_or(BEFORE, |_| patience(detector.language()));
+    let limit = Warm::of(call, path).map_or(BEFORE, |_| patience(detector.language()));
     match timeout(limit, findings(call, &project, detector, &file)).await {
         Ok(Ok(found)) => baselines.keep(key, version, found),
         _ => baselines.set_slow(slow),

@@ -50,7 +50,12 @@ async fn read_refuses_clearly() {
         ),
         (json!({"file_path": "../x"}), "../x is outside the workspace"),
         (json!({"file_path": "/etc/passwd"}), "/etc/passwd is outside the workspace"),
-        (json!({"file_path": "link"}), "link is a symlink to /etc/passwd"),
+        (json!({"file_path": "link"}), "link is a symlink to /etc/passwd; give a path that stays inside"),
+        (json!({"file_path": "nothing/like/it"}), "nothing/like/it does not exist; look for it with Glob"),
+        (json!({"file_path": "~/x"}), "`~` means nothing here"),
+        (json!({"file_path": ""}), "it is empty; give a path relative to the workspace's root"),
+        (json!({"file_path": "dir/File.txt/x"}), "dir/File.txt is a file, not a folder; give a path below"),
+        (json!({"file_path": "dir/File.txt", "offset": -1}), "`offset` must be a whole number of at least 0"),
         (json!({"file_path": "dir/File.txt", "limit": 0}), "`limit` must be at least 1"),
         (json!({"file_path": 7}), "file_path"),
         (json!({}), "file_path"),
@@ -272,6 +277,69 @@ async fn secrets_do_not_leave_through_files() {
     bench.write("s.txt", format!("key = {SECRET}\nmore\n"));
     let stale = client.err("Write", json!({"file_path": "s.txt", "content": ""})).await;
     assert!(stale.contains("more") && !stale.contains(SECRET), "{stale}");
+}
+
+/// Lines as they stand in a private key.
+fn key_body() -> Vec<String> {
+    let line = |n: usize| (0..64).map(|at| char::from(b"QzR7mXk+p/Jw9aT2"[(at * 7 + n * 5) % 16])).collect();
+    (0..24).map(line).chain(["Hq3w==".to_owned()]).collect()
+}
+
+#[tokio::test]
+async fn no_window_into_a_private_key_shows_its_lines() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let body = key_body();
+    let begin = "-----BEGIN RSA PRIVATE KEY-----";
+    let key = format!("{begin}\n{}\n-----END RSA PRIVATE KEY-----\n", body.join("\n"));
+    bench.write("key.pem", format!("# header\n{key}# trailer\n"));
+    bench.write("large.log", format!("{}{key}{}", "a line of a log\n".repeat(60_000), "more\n".repeat(99)));
+    bench.write("key.json", format!("{{\"key\": \"{}\"}}\n", key.replace('\n', "\\n")));
+    let hidden = |text: &str| !body.iter().any(|line| text.contains(line.as_str()));
+    for (path, first) in [("key.pem", 2), ("large.log", 60_001)] {
+        for offset in first..first + 28 {
+            let window = json!({"file_path": path, "offset": offset, "limit": 3});
+            let text = client.ok("Read", window).await;
+            assert!(hidden(&text), "{path} from {offset}: {text}");
+            assert!(text.starts_with(&format!("{offset}\t")), "{text}");
+        }
+    }
+    let rest = client.ok("Read", json!({"file_path": "key.pem", "offset": 20})).await;
+    assert_eq!(rest, "20\t[REDACTED:private-key]\n29\t# trailer\n");
+
+    for (line, context) in [(&body[7][20..40], 0), (&body[7][20..40], 2), ("Hq3w", 1)] {
+        let query = json!({"pattern": line.replace('+', "[+]"), "context": context, "glob": "!*.json"});
+        let text = client.ok("Grep", query).await;
+        assert!(hidden(&text) && text.contains("[REDACTED:private-key]"), "{text}");
+        assert!(text.contains("key.pem") && text.contains("large.log"), "{text}");
+    }
+    // The same in one long line, of which only a part is shown.
+    let inside = json!({"pattern": body[20][..20].replace('+', "[+]"), "path": "key.json"});
+    let text = client.ok("Grep", inside).await;
+    assert!(hidden(&text) && text.contains("[REDACTED:private-key]"), "{text}");
+    // Other base64 is nobody's secret.
+    bench.write("picture.txt", format!("data:\n{}\n", body.join("\n")));
+    let picture = client.ok("Read", json!({"file_path": "picture.txt", "offset": 3, "limit": 1})).await;
+    assert!(picture.contains(&body[1]), "{picture}");
+    let found = client.ok("Grep", json!({"pattern": "Hq3w", "path": "picture.txt"})).await;
+    assert_eq!(found, "picture.txt:26:Hq3w==\n");
+}
+
+#[tokio::test]
+async fn no_cut_leaves_a_part_of_a_secret() {
+    let bench = Bench::new();
+    let client = bench.client();
+    for lead in 1970..2000 {
+        bench.write("long", format!("{}{SECRET} {}", ". ".repeat(lead / 2), "x".repeat(9000)));
+        let text = read(&client, "long").await;
+        assert!(!text.contains(&SECRET[..8]) && text.contains("[REDACTED:secret"), "{lead}: {text}");
+        // A search shows 200 bytes before what it found.
+        let gap = lead - 1970 + 172;
+        let (before, between) = (". ".repeat(500), ".".repeat(gap - 1));
+        bench.write("wide", format!("{before}{SECRET} {between}{}", "x".repeat(9000)));
+        let text = client.ok("Grep", json!({"pattern": "x{100}", "path": "wide"})).await;
+        assert!(!text.contains(&SECRET[SECRET.len() - 4..]), "{gap}: {text}");
+    }
 }
 
 #[tokio::test]

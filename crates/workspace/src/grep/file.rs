@@ -9,8 +9,8 @@ use grep_matcher::Matcher as _;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::plan::Plan;
-use super::{FileHits, HitLine, OutputMode};
+use super::plan::{HEAP_LIMIT, Plan};
+use super::{Cut, FileHits, HitLine, OutputMode};
 use crate::root::Workspace;
 use crate::text::{self, Encoding};
 
@@ -20,6 +20,8 @@ pub(crate) const WHOLE: u64 = 1 << 20;
 const SHOWN: usize = 1000;
 /// Bytes shown before the match in a line that is too long.
 const LEAD: usize = 200;
+/// Bytes on either side of the part that is shown that are passed on with it.
+const NEAR: usize = 4 << 10;
 
 /// What one file had to say.
 pub(super) enum Found {
@@ -47,10 +49,25 @@ impl<'w> Worker<'w> {
         let mut hits = Hits { plan: self.plan, lines: Vec::new(), count: 0, gap: false, limit };
         match self.search_file(path, &mut hits) {
             Err(error) if !self.cancel.load(Ordering::Relaxed) => {
-                Found::Failed(crate::path::quoted(path).into_owned(), error.to_string())
+                Found::Failed(crate::path::quoted(path).into_owned(), self.explain(&error))
             }
             _ if hits.count == 0 => Found::Nothing,
             _ => Found::Hits(FileHits { path: path.into(), lines: hits.lines, count: hits.count }),
+        }
+    }
+
+    /// Why a file could not be searched, and what can be done. The engine has but one error of its own: that a line,
+    /// or in multiline mode the whole file, does not fit.
+    fn explain(&self, error: &io::Error) -> String {
+        let most = HEAP_LIMIT >> 20;
+        match (error.raw_os_error(), self.plan.query.multiline) {
+            (Some(_), _) => error.to_string(),
+            (None, true) => format!(
+                "multiline needs all of it at once, and it has more than {most} MiB; search it without multiline"
+            ),
+            (None, false) => format!(
+                "it has a line of more than {most} MiB; search it in a shell, cut into lines: `tr ',' '\\n'` or `fold`"
+            ),
         }
     }
 
@@ -152,15 +169,16 @@ struct Hits<'p> {
 impl Hits<'_> {
     fn push(&mut self, number: u64, line: &[u8], context: bool, starts: bool) {
         let gap = std::mem::take(&mut self.gap);
-        self.lines.push(HitLine { number, text: self.shown(line, starts), context, gap, starts });
+        let (text, cut) = self.shown(line, starts);
+        self.lines.push(HitLine { number, text, cut, context, gap, starts });
     }
 
     /// A line as it is shown: without its end, and when it is long only the part around the match.
-    fn shown(&self, line: &[u8], starts: bool) -> String {
+    fn shown(&self, line: &[u8], starts: bool) -> (String, Option<Box<Cut>>) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.len() <= SHOWN {
-            return String::from_utf8_lossy(line).into_owned();
+            return (String::from_utf8_lossy(line).into_owned(), None);
         }
         let hit = if starts { self.plan.matcher.find(line).ok().flatten() } else { None };
         let mut from = hit.map_or(0, |hit| hit.start().saturating_sub(LEAD)).min(line.len() - SHOWN);
@@ -174,7 +192,13 @@ impl Hits<'_> {
         let before = if from > 0 { format!("[{from} bytes] … ") } else { String::new() };
         let after =
             if until < line.len() { format!(" … [{} bytes]", line.len() - until) } else { String::new() };
-        format!("{before}{}{after}", String::from_utf8_lossy(&line[from..until]))
+        let text = String::from_utf8_lossy(&line[from..until]);
+        let cut = Cut {
+            shown: before.len()..before.len() + text.len(),
+            before: String::from_utf8_lossy(&line[from.saturating_sub(NEAR)..from]).into_owned(),
+            after: String::from_utf8_lossy(&line[until..(until + NEAR).min(line.len())]).into_owned(),
+        };
+        (format!("{before}{text}{after}"), Some(Box::new(cut)))
     }
 }
 

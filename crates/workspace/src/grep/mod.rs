@@ -6,8 +6,8 @@ mod file;
 mod plan;
 mod run;
 
-use std::ops::ControlFlow;
-use std::path::Path;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use rustix::fs::FileType;
@@ -85,12 +85,25 @@ pub struct HitLine {
     pub number: u64,
     /// Its text, cut when it is long.
     pub text: String,
+    /// What was cut away.
+    pub cut: Option<Box<Cut>>,
     /// Whether it stands there only as context.
     pub context: bool,
     /// Whether lines were left out between the one before and this one (with context only).
     pub gap: bool,
     /// Whether a match starts in it; the further lines of a match that spans several are neither this nor context.
     pub starts: bool,
+}
+
+/// The rest of a line that was cut, as far as it is near the part that is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Where in the text that part stands.
+    pub shown: Range<usize>,
+    /// What comes before it, at most 4 KiB.
+    pub before: String,
+    /// What comes behind it, as much.
+    pub after: String,
 }
 
 /// What was found in one file.
@@ -118,6 +131,8 @@ pub struct GrepSummary {
     pub limited: bool,
     /// Files that could not be searched to their end, and why.
     pub unsearched: Vec<(String, String)>,
+    /// Places below the folder that were left out because something is mounted there.
+    pub mounts: Vec<PathBuf>,
 }
 
 /// A search that could not be made.
@@ -165,7 +180,7 @@ impl Workspace {
             last = candidates.last().cloned();
             candidates.retain(|path| plan.wants(path.as_ref()));
             if search.run(&candidates)?.is_break() || !more {
-                return Ok(search.summary());
+                return Ok(self.with_mounts(search.summary(), start));
             }
             count = count.saturating_mul(8);
         }
@@ -175,6 +190,10 @@ impl Workspace {
         let left = |path: &Path| last.as_ref().is_none_or(|last| Rel::new(path) > *last);
         candidates.retain(|path| left(path) && plan.wants(path));
         let _ = search.run(&candidates)?;
-        Ok(search.summary())
+        Ok(self.with_mounts(search.summary(), start))
+    }
+
+    fn with_mounts(&self, summary: GrepSummary, start: &Path) -> GrepSummary {
+        GrepSummary { mounts: self.left_out_mounts(start), ..summary }
     }
 }

@@ -12,7 +12,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use super::{GrepError, GrepQuery, OutputMode};
 
 /// What one line, or one file in multiline mode, may take.
-const HEAP_LIMIT: usize = 64 << 20;
+pub(super) const HEAP_LIMIT: usize = 64 << 20;
 
 /// Compiled patterns that were used lately: one with a Unicode class costs milliseconds to compile.
 #[derive(Default)]
@@ -99,6 +99,9 @@ fn explain(error: &grep_regex::Error, query: &GrepQuery) -> String {
     let hint = match query.multiline {
         false if query.pattern.contains("\\n") || query.pattern.contains('\n') => {
             "\nset multiline=true to match across lines"
+        }
+        _ if error.to_string().contains("not supported") => {
+            "\nleave it out and look through what matches then, or use `grep -P` in a shell"
         }
         _ => "\nescape ( ) [ ] { } . * + ? | ^ $ with a backslash to match them literally",
     };

@@ -31,6 +31,12 @@ pub(super) struct Journal {
     mounted: AtomicU64,
 }
 
+/// What is read at once.
+const BUFFER: usize = 16 << 10;
+/// An event without a name, and the largest there can be.
+const EVENT: usize = 16;
+const LARGEST: usize = EVENT + 256;
+
 /// The list of mounts.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -66,17 +72,26 @@ impl Journal {
 
     /// Adds everything that is queued now.
     pub(super) fn drain(&self, events: &mut Vec<Event>) {
-        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut buffer = [MaybeUninit::uninit(); BUFFER];
         let mut reader = Reader::new(&self.fd, &mut buffer);
+        let mut filled = 0;
         loop {
             match reader.next() {
-                Ok(event) => events.push(Event {
-                    watch: event.wd(),
-                    flags: event.events(),
-                    name: event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default(),
-                }),
-                Err(Errno::INTR) => {}
+                Ok(event) => {
+                    let name = event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default();
+                    filled += EVENT + name.len();
+                    events.push(Event { watch: event.wd(), flags: event.events(), name });
+                }
+                Err(Errno::INTR) => continue,
                 Err(_) => return,
+            }
+            if reader.is_buffer_empty() {
+                // the kernel gives as many as fit: with room for another there was no other. What it adds to names
+                // is less than they take without.
+                if 2 * (filled + LARGEST) <= BUFFER {
+                    return;
+                }
+                filled = 0;
             }
         }
     }

@@ -171,6 +171,14 @@ impl Workspace {
         })
     }
 
+    /// Whether no event tells of a change since `cursor`, without a look at anything else. `false` says nothing.
+    pub(crate) fn silent_since(&self, cursor: u64) -> bool {
+        let Some(mut guard) = self.live.get().and_then(Live::try_lock) else { return false };
+        guard.as_mut().is_some_and(|state| {
+            state.nothing_queued() && state.log.cursor() == cursor && state.files.uncertain().is_empty()
+        })
+    }
+
     /// Whether a file is known to be part of the workspace. `false` says nothing.
     pub(crate) fn live_knows(&self, path: &Path) -> bool {
         let Some(live) = self.live.get() else { return false };
@@ -235,7 +243,8 @@ impl Workspace {
             return None;
         }
         let (files, total) = state.files.newest(limit, wanted);
-        Some(GlobReply { files: files.into_iter().map(|path| as_path(path).to_owned()).collect(), total })
+        let files = files.into_iter().map(|path| as_path(path).to_owned()).collect();
+        Some(GlobReply { files, total, mounts: Vec::new() })
     }
 
     /// Now, for the question whether a file is touched from here on; `None` when events cannot tell, or not at once.

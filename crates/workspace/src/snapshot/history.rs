@@ -15,7 +15,7 @@ use super::{
     sweep::{Found, Sweep},
     tree::Known,
 };
-use crate::{ContainedPath, beneath::as_path, walk};
+use crate::{ContainedPath, Workspace, beneath::as_path, walk};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
@@ -89,23 +89,24 @@ impl Snapshots {
     /// look. `None` says nothing.
     #[must_use]
     pub fn begin_at_once(&self, caller: &Caller) -> Option<Recording> {
-        let mut state = self.at_once()?;
+        let mut state = self.at_once(Workspace::quiet_since)?;
         self.enter(&mut state, caller).ok()
     }
 
     /// [`Snapshots::finish`] where that takes no time. `false`: it is still to be done.
     #[must_use]
     pub fn finish_at_once(&self, recording: &Recording) -> bool {
-        let Some(mut state) = self.at_once() else { return false };
+        // Rules of other places that changed meanwhile are for the next call to find before it begins.
+        let Some(mut state) = self.at_once(Workspace::silent_since) else { return false };
         state.open.retain(|open| open.call != recording.call);
         self.pending.end(&recording.call).is_ok()
     }
 
     /// The state, when it is free and up to date.
-    fn at_once(&self) -> Option<MutexGuard<'_, State>> {
+    fn at_once(&self, quiet: impl Fn(&Workspace, u64) -> bool) -> Option<MutexGuard<'_, State>> {
         let state = self.state.try_lock().ok()?;
         let idle = state.known && state.recheck.is_empty() && self.pending.waiting() == 0;
-        (idle && self.workspace.quiet_since(state.cursor)).then_some(state)
+        (idle && quiet(&self.workspace, state.cursor)).then_some(state)
     }
 
     fn enter(&self, state: &mut State, caller: &Caller) -> Result<Recording, SnapshotError> {

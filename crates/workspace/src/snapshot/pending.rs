@@ -18,8 +18,10 @@ use std::{
 };
 
 const PREFIX: &str = "calls-";
-/// Past this a log is begun anew as soon as nothing in it is needed.
+/// Past this a log is begun anew even while calls run.
 const LONG: u64 = 1 << 20;
+/// Past this it is begun anew as soon as nothing in it is needed. Sooner costs a call more than it saves.
+const SHORT: u64 = 4 << 10;
 
 /// Who made a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -123,8 +125,10 @@ impl Pending {
     pub(super) fn end(&self, call: &str) -> io::Result<()> {
         let mut inner = self.lock();
         inner.open.retain(|(open, _)| open != call);
-        inner.append(&self.path, Record::new(b'F', call, &Caller::default()))?;
-        inner.shorten()
+        if inner.shortened()? {
+            return Ok(());
+        }
+        inner.append(&self.path, Record::new(b'F', call, &Caller::default()))
     }
 
     /// How many edits wait.
@@ -154,13 +158,13 @@ impl Pending {
             return Ok(());
         }
         let mut inner = self.lock();
-        if inner.open.is_empty() && inner.queue.is_empty() {
-            return inner.shorten();
+        if inner.shortened()? {
+            return Ok(());
         }
         for edit in edits {
             inner.append(&self.path, Record::new(b'F', &edit.call, &Caller::default()))?;
         }
-        inner.shorten()
+        Ok(())
     }
 
     /// Takes over the logs of processes that are gone.
@@ -209,13 +213,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Empties the log when nothing in it is needed, or leaves only what is.
-    fn shorten(&mut self) -> io::Result<()> {
-        let idle = self.open.is_empty() && self.queue.is_empty();
-        if !(idle || (self.length > LONG && self.queue.is_empty())) {
-            return Ok(());
+    /// Leaves only what is needed in a log that has grown, if no edit waits; whether it did.
+    fn shortened(&mut self) -> io::Result<bool> {
+        let most = if self.open.is_empty() { SHORT } else { LONG };
+        if self.length <= most || !self.queue.is_empty() {
+            return Ok(false);
         }
-        let Some(file) = &mut self.file else { return Ok(()) };
+        let Some(file) = &mut self.file else { return Ok(false) };
         file.set_len(0)?;
         self.length = 0;
         for (call, caller) in &self.open {
@@ -223,7 +227,7 @@ impl Inner {
             file.write_all(&bytes)?;
             self.length += bytes.len() as u64;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -41,6 +41,14 @@ fn child_that_reads_much() {
     assert_eq!(found, [("sparse.txt".to_owned(), 1), ("text.txt".to_owned(), 24)]);
     assert_eq!(summary.unsearched.len(), 1, "{:?}", summary.unsearched);
     assert!(summary.unsearched[0].0 == "line.txt");
+    assert!(
+        summary.unsearched[0].1.contains("a line of more than 64 MiB; search it in a shell"),
+        "{summary:?}"
+    );
+    let whole = GrepQuery { multiline: true, ..GrepQuery::new("needle", ws.resolve("line.txt").unwrap()) };
+    let summary = ws.grep(&whole, &NEVER, &mut |_| ControlFlow::Continue(())).unwrap();
+    let why = &summary.unsearched[0].1;
+    assert!(why.contains("more than 64 MiB; search it without multiline"), "{why}");
     query.mode = OutputMode::Count;
     ws.grep(&query, &NEVER, &mut |_| ControlFlow::Continue(())).unwrap();
     let grown = peak_kb() - before;

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use workspace::{Expected, GrepQuery, LiveOptions, Mode, Options, UpdateError};
+use workspace::{Expected, GlobQuery, GrepQuery, LiveOptions, Mode, Options, UpdateError, Workspace};
 
-use crate::kit::{hits, myself};
+use crate::kit::{NEVER, hits, myself};
 use crate::live::{Pair, options};
 
 /// A Python that does as it is told, line by line, for what Rust needs unsafe code for.
@@ -353,6 +354,24 @@ impl Pair {
         assert!(status.mode == mode && status.why.contains(why), "{status}");
     }
 
+    /// Both views name these mounts, where a search could have led there.
+    fn says_left_out(&self, mounts: &[&str]) {
+        let mounts: Vec<&Path> = mounts.iter().map(Path::new).collect();
+        let glob = |ws: &Workspace, pattern: &str| {
+            let path = ws.resolve(".").unwrap();
+            let query = GlobQuery { pattern: pattern.into(), path, limit: 50, fresh: false };
+            ws.glob(&query, &NEVER).unwrap().mounts
+        };
+        for ws in [&*self.live, &self.plain] {
+            let found = ws.grep(&self.query("word"), &NEVER, &mut |_| ControlFlow::Continue(())).unwrap();
+            assert_eq!(found.mounts, mounts);
+            assert_eq!(glob(ws, "**/*.rs"), mounts);
+            assert_eq!(glob(ws, "sub/*.rs"), mounts);
+            assert_eq!(glob(ws, "*.rs"), Vec::<PathBuf>::new());
+            assert_eq!(glob(ws, "other/**/*.rs"), Vec::<PathBuf>::new());
+        }
+    }
+
     /// Both views, whatever is asked.
     fn agrees(&self, when: &str) {
         let context = || when.to_owned();
@@ -377,7 +396,12 @@ fn mounted_over() {
     pair.put("sub/g", "word\n");
     assert_eq!(pair.files("word"), Vec::<String>::new(), "what is mounted there is not the checkout");
     pair.agrees("mounted");
+    pair.says_left_out(&["sub"]);
+    pair.put(".gitignore", "/sub\n");
+    pair.says_left_out(&[]);
+    pair.put(".gitignore", "");
     run("umount", &[&pair.at("sub")]);
+    pair.says_left_out(&[]);
     assert_eq!(pair.files("word"), ["sub/f"]);
     pair.put("sub/f", "other\n");
     pair.agrees("unmounted");

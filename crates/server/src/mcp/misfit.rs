@@ -1,0 +1,67 @@
+//! Requests whose method is known and whose parameters are not what it takes.
+//!
+//! The SDK hands them over as if nobody knew the method. A client that is told so looks for the mistake in the wrong
+//! place.
+
+use rmcp::{
+    ErrorData,
+    model::{
+        CallToolRequestMethod, CallToolRequestParams, ConstString, CustomRequest, ErrorCode,
+        ListToolsRequestMethod, PaginatedRequestParams,
+    },
+};
+use serde_json::Value;
+
+/// What is wrong with a request that nothing answers.
+pub(super) fn error(request: &CustomRequest) -> ErrorData {
+    let why = match request.method.as_str() {
+        CallToolRequestMethod::VALUE => call(request),
+        ListToolsRequestMethod::VALUE => unreadable::<PaginatedRequestParams>(request),
+        _ => return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None),
+    };
+    ErrorData::invalid_params(format!("{}: {why}", request.method), None)
+}
+
+fn call(request: &CustomRequest) -> String {
+    let Some(Value::Object(params)) = &request.params else {
+        return format!(
+            "`params` must be an object with `name` and `arguments`, got {}",
+            kind(request.params.as_ref())
+        );
+    };
+    let name = params.get("name");
+    if !matches!(name, Some(Value::String(_))) {
+        return format!(
+            "`name` must be a string, the name of a tool as `tools/list` gives it, got {}",
+            kind(name)
+        );
+    }
+    let arguments = params.get("arguments");
+    if !matches!(arguments, None | Some(Value::Null | Value::Object(_))) {
+        return format!(
+            "`arguments` must be an object, as the tool's `inputSchema` describes it, got {}",
+            kind(arguments)
+        );
+    }
+    unreadable::<CallToolRequestParams>(request)
+}
+
+fn unreadable<T: serde::de::DeserializeOwned>(request: &CustomRequest) -> String {
+    let params = request.params.clone().unwrap_or_default();
+    let fits = serde_json::from_value::<T>(params).is_ok();
+    let part = if fits { "the request" } else { "`params`" };
+    format!("{part} does not hold what the protocol's schema asks for")
+}
+
+/// What kind of value it is: the value itself may be a secret, and this way out is not scrubbed.
+fn kind(value: Option<&Value>) -> &'static str {
+    match value {
+        None => "nothing",
+        Some(Value::Null) => "null",
+        Some(Value::Bool(_)) => "true or false",
+        Some(Value::Number(_)) => "a number",
+        Some(Value::String(_)) => "a string",
+        Some(Value::Array(_)) => "a list",
+        Some(Value::Object(_)) => "an object",
+    }
+}
