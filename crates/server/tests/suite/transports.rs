@@ -114,14 +114,12 @@ fn a_call_that_is_none_is_told_what_it_lacks() {
             (json!({"name": "Read", "arguments": "a.txt"}), "got a string"),
             (json!({"name": 7, "arguments": {}}), "`name` must be a string, the name of a tool"),
             (json!({"arguments": {}}), "got nothing"),
-            (json!([]), "`params` must be an object with `name` and `arguments`, got a list"),
         ] {
             let error = client.request("tools/call", params.clone()).unwrap_err();
             assert_eq!(error["code"], -32602, "{transport}: {params} {error}");
             let message = error["message"].as_str().unwrap();
             assert!(message.starts_with("tools/call: ") && message.contains(told), "{transport}: {message}");
         }
-        assert_eq!(client.request("tools/list", json!({"cursor": 7})).unwrap_err()["code"], -32602);
         assert_eq!(client.request("tools/kall", json!({})).unwrap_err()["code"], -32601, "{transport}");
     }
 }
