@@ -1,6 +1,7 @@
 //! Serena from PyPI: the peer for code by meaning.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -53,6 +54,10 @@ impl Serena {
             run(&mut install).context("installing it needs the network")?;
             fs::write(folder.join("done"), "")?;
         }
+        // For Python it has uv fetch an interpreter and a server; this gives it the server that is there.
+        let uvx = folder.join("uvx");
+        fs::write(&uvx, "#!/bin/sh\nexec pyright-langserver --stdio\n")?;
+        fs::set_permissions(&uvx, fs::Permissions::from_mode(0o755))?;
         Ok(Self(folder))
     }
 
@@ -83,6 +88,7 @@ impl Serena {
         command.arg(subject.root).args(["--enable-web-dashboard", "false", "--open-web-dashboard", "false"]);
         command.args(["--enable-gui-log-window", "false", "--log-level", "ERROR"]);
         command.env("SERENA_HOME", self.0.join("home")).env("PATH", &subject.path);
+        command.env("UVX", self.0.join("uvx"));
         let mut client = Watched::over(Client::start(&mut command)?);
         ask(&mut client.0, subject)?;
         Ok(client)

@@ -64,6 +64,12 @@ pub(crate) struct Work {
     message: String,
 }
 
+impl Work {
+    pub(crate) fn new(title: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { title: title.into(), message: message.into() }
+    }
+}
+
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.message.as_str() {
@@ -383,8 +389,7 @@ impl Client {
     /// Waits until rust-analyzer has begun to load the project anew, which it does not say at once.
     async fn restless(&self) {
         let mut news = self.0.news.subscribe();
-        let begun =
-            async { while lock(&self.0.state).quiescent != Some(false) && news.changed().await.is_ok() {} };
+        let begun = async { while self.settled() && news.changed().await.is_ok() {} };
         // A change that is none to it makes it load nothing.
         let _ = timeout(Duration::from_secs(1), begun).await;
     }
@@ -609,7 +614,7 @@ impl Inner {
                 let token = token.to_string();
                 match value.get("kind").and_then(Value::as_str) {
                     Some("begin") => {
-                        let work = Work { title: text(value, "title"), message: text(value, "message") };
+                        let work = Work::new(text(value, "title"), text(value, "message"));
                         state.works.insert(token, work);
                     }
                     Some("report") => {

@@ -98,11 +98,23 @@ impl Call {
         T: Send + 'static,
         F: FnOnce(&Call) -> Result<T, ToolError> + Send + 'static,
     {
-        let host = self.host();
-        if host.is_only_call() && host.pace.is_quick() {
-            return host.pace.take(|| work(self));
+        self.paced(&self.host().pace, work).await
+    }
+
+    /// The same for other work that is quick as a rule and whose pace is known.
+    ///
+    /// # Errors
+    /// As [`Call::blocking`].
+    pub(crate) async fn paced<T, F>(&self, pace: &Arc<Pace>, work: F) -> Result<T, ToolError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Call) -> Result<T, ToolError> + Send + 'static,
+    {
+        if self.host().is_only_call() && pace.is_quick() {
+            return pace.take(|| work(self));
         }
-        self.blocking(move |call| call.host().pace.take(|| work(call))).await
+        let pace = Arc::clone(pace);
+        self.blocking(move |call| pace.take(|| work(call))).await
     }
 
     /// Runs work that blocks (files, search) off the runtime's own threads.

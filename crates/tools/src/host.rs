@@ -48,7 +48,7 @@ pub struct Host {
     pub(crate) looked: Looked,
     pub(crate) indexes: Indexes,
     pub(crate) slots: Arc<Semaphore>,
-    pub(crate) pace: Pace,
+    pub(crate) pace: Arc<Pace>,
     /// Calls.
     pub(crate) running: TaskTracker,
     /// What goes on after the call that started it, until its session ends.
@@ -121,7 +121,7 @@ impl Host {
             workspaces,
             runtime: RwLock::new(Arc::new(runtime)),
             settings,
-            pace: Pace::default(),
+            pace: Arc::default(),
             running: TaskTracker::new(),
             background: TaskTracker::new(),
             stop: CancellationToken::new(),

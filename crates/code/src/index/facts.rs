@@ -149,17 +149,18 @@ pub struct Facts {
     words: Vec<(u32, u8)>,
     /// How many words, symbol by symbol.
     counts: Vec<u8>,
+    complete: bool,
 }
 
 impl Facts {
     /// Takes a file apart.
     pub fn of(reader: &mut Reader, language: Language, source: &[u8]) -> Self {
-        let mut facts =
-            Self { records: Vec::new(), arena: String::new(), words: Vec::new(), counts: Vec::new() };
+        let mut facts = Self::left_out();
         if source.len() > MAX_BYTES {
             return facts;
         }
         let Some(parsed) = reader.parse(language, source) else { return facts };
+        facts.complete = true;
         let mut buffer = String::new();
         for (at, symbol) in parsed.outline(Depth::Items).iter().enumerate() {
             let mut record = Record::of(symbol, at, language);
@@ -172,6 +173,24 @@ impl Facts {
             facts.records.push(record);
         }
         facts
+    }
+
+    /// Those of a file that is not taken apart.
+    #[must_use]
+    pub fn left_out() -> Self {
+        Self {
+            records: Vec::new(),
+            arena: String::new(),
+            words: Vec::new(),
+            counts: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// Whether the file was taken apart: it was not too large, and was parsed in time.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.complete
     }
 
     /// How many symbols there are.

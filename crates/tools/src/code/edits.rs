@@ -9,7 +9,7 @@ use ::code::{Change, EditError, Edited, Language, Listed, Target, edit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use workspace::ContainedPath;
+use workspace::{ContainedPath, Kind};
 
 /// What a change by name did.
 #[derive(Serialize, JsonSchema)]
@@ -266,6 +266,16 @@ async fn carry_out(call: &Call, tool: &'static str, asked: Asked) -> Result<Fact
 
 fn change(call: &Call, tool: &str, asked: &Asked) -> Result<(Facts<Done>, Option<Touched>), ToolError> {
     let path = call.workspace.resolve(&asked.file_path)?;
+    if call.workspace.kind(&path) == Some(Kind::Folder) {
+        return Err(ToolError::caller(format!("{tool}: {path} is a folder; pass a file")));
+    }
+    // Without what it is in, the name would be that of a function.
+    if matches!(asked.what, What::Method) && asked.name.starts_with('.') {
+        return Err(ToolError::with_hint(
+            format!("{tool}: `receiver_type` is empty"),
+            "for a function use insert_after_symbol",
+        ));
+    }
     let language = Language::of_path(path.relative()).filter(|language| language.editable());
     let language = language.ok_or_else(|| unknown(tool, &path))?;
     let modules = modules(path.relative());

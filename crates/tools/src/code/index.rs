@@ -3,7 +3,7 @@
 
 use ::code::{Facts, Filter, Hit, Index, Language, Reader};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -11,7 +11,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use workspace::Workspace;
+use workspace::{Workspace, quoted};
 
 /// How long a question waits for an index that is being built before it is answered from what is there.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LIVE: Duration = Duration::from_secs(30);
 /// Larger files hold tables.
 const LARGEST: u64 = 1 << 20;
+/// Files left out that are named.
+const NAMED: usize = 3;
 /// Changed files that are worth a thread each.
 const MANY: usize = 64;
 /// Stands for the stamp of a file that is no longer part of the workspace.
@@ -72,6 +74,24 @@ struct State {
     built: bool,
     /// Files that changed while the index was being built: what the builder read of them may be old.
     late: HashSet<PathBuf>,
+    /// Files that are too large, or could not be parsed in time.
+    left_out: BTreeSet<Arc<Path>>,
+}
+
+impl State {
+    fn put(&mut self, path: Arc<Path>, stamp: u64, facts: &Facts) {
+        if facts.complete() {
+            self.left_out.remove(&path);
+        } else {
+            self.left_out.insert(Arc::clone(&path));
+        }
+        self.index.put(path, stamp, facts);
+    }
+
+    fn remove(&mut self, path: &Path) {
+        self.left_out.remove(path);
+        self.index.remove(path);
+    }
 }
 
 /// How much of the workspace an answer rests on.
@@ -79,6 +99,9 @@ pub(crate) struct Standing {
     pub(crate) done: usize,
     pub(crate) all: usize,
     built: bool,
+    left_out: usize,
+    /// The first of those.
+    named: Vec<Arc<Path>>,
 }
 
 impl Standing {
@@ -87,6 +110,16 @@ impl Standing {
         let share = (self.done * 100).checked_div(self.all).unwrap_or_default();
         (!self.built).then(|| {
             format!("index {share} % built ({} of {} files); ask again for the rest", self.done, self.all)
+        })
+    }
+
+    /// What the answer leaves out.
+    pub(crate) fn omission(&self) -> Option<String> {
+        let names: Vec<_> = self.named.iter().map(|path| quoted(path)).collect();
+        let more = if self.left_out > names.len() { ", …" } else { "" };
+        (self.left_out > 0).then(|| {
+            let (count, names) = (self.left_out, names.join(", "));
+            format!("{count} file(s) left out, larger than 1 MiB or not parsed in time: {names}{more}")
         })
     }
 }
@@ -138,7 +171,7 @@ impl Symbols {
     fn index(&self, files: &[(Arc<Path>, u64)]) {
         self.read(files, |state, path, stamp, facts| {
             if !state.late.contains(&**path) {
-                state.index.put(Arc::clone(path), stamp, facts);
+                state.put(Arc::clone(path), stamp, facts);
             }
         });
     }
@@ -179,8 +212,10 @@ impl Symbols {
     fn facts(&self, reader: &mut Reader, path: &Path) -> Option<Facts> {
         let language = Language::of_path(path)?;
         let path = self.workspace.resolve_entry(path).ok()?;
-        let bytes = self.workspace.read_bytes(&path, LARGEST).ok()?;
-        Some(Facts::of(reader, language, &bytes))
+        match self.workspace.read_bytes(&path, LARGEST) {
+            Ok(bytes) => Some(Facts::of(reader, language, &bytes)),
+            Err(_) => (self.workspace.size(&path)? > LARGEST).then(Facts::left_out),
+        }
     }
 
     /// The best symbols for a query, how many there are, and what the answer rests on.
@@ -195,10 +230,14 @@ impl Symbols {
         let (hits, total) = state.index.search(query, filter, limit);
         let done = self.done.load(Ordering::Relaxed);
         let (done, all) = match state.built {
-            true => (state.index.files().len(), state.index.files().len()),
+            true => {
+                let read = state.index.files().len() - state.left_out.len();
+                (read, read)
+            }
             false => (done, state.all.unwrap_or_default()),
         };
-        let standing = Standing { done, all, built: state.built };
+        let named = state.left_out.iter().take(NAMED).cloned().collect();
+        let standing = Standing { done, all, built: state.built, left_out: state.left_out.len(), named };
         (hits, total, standing)
     }
 
@@ -252,8 +291,8 @@ impl Symbols {
 
     fn take_in(&self, state: &mut State, changed: &[(PathBuf, u64)]) {
         let mut put = |(path, stamp): &(PathBuf, u64), facts: Option<Facts>| match facts {
-            Some(facts) => state.index.put(path.as_path(), *stamp, &facts),
-            None => state.index.remove(path),
+            Some(facts) => state.put(path.as_path().into(), *stamp, &facts),
+            None => state.remove(path),
         };
         let take = |changed: &[(PathBuf, u64)]| -> Vec<Option<Facts>> {
             let mut reader = Reader::default();

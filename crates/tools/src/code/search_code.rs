@@ -70,10 +70,11 @@ impl Tool for SearchCode {
 }
 
 fn search(call: &Call, args: &Args) -> Result<Facts<Found>, ToolError> {
-    if args.query.trim().is_empty() {
-        return Err(ToolError::caller(
-            "search_code: `query` is empty; give words of a name or of its description",
-        ));
+    if !args.query.contains(char::is_alphanumeric) {
+        let what = if args.query.trim().is_empty() { "is empty" } else { "holds no words" };
+        return Err(ToolError::caller(format!(
+            "search_code: `query` {what}; give words of a name or of its description"
+        )));
     }
     let kinds = kinds(args.kind.as_deref())?;
     let languages = languages(args.language.as_deref())?;
@@ -148,8 +149,10 @@ fn text(query: &str, results: &[One], total: usize, standing: &Standing) -> Stri
     if let Some(note) = standing.note() {
         let _ = writeln!(text, "{note}");
     }
+    let omission = standing.omission();
     if results.is_empty() {
         let _ = write!(text, "no symbol fits \"{query}\" ({} files indexed)", standing.done);
+        text.extend(omission.map(|omission| format!("\n{omission}")));
         return text;
     }
     for One { file, line, kind, name, signature, doc, .. } in results {
@@ -163,9 +166,13 @@ fn text(query: &str, results: &[One], total: usize, standing: &Standing) -> Stri
         }
     }
     if total > results.len() {
-        let _ =
-            write!(text, "{} of {total}; more words or a higher limit (max {MOST}) tell more", results.len());
+        let _ = writeln!(
+            text,
+            "{} of {total}; more words or a higher limit (max {MOST}) tell more",
+            results.len()
+        );
     }
+    text.extend(omission);
     text.truncate(text.trim_end().len());
     text
 }

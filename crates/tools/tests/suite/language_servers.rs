@@ -535,13 +535,17 @@ async fn typescript_7_has_a_server_of_its_own() {
 
 /// A bench for the Python fixture that finds one language server alone.
 fn only(program: &str) -> Bench {
+    with_program("only", program, |real, here| std::os::unix::fs::symlink(real, here).unwrap())
+}
+
+/// The same with what `place` puts where the program is looked for; it is told where the real one is.
+fn with_program(name: &str, program: &str, place: impl FnOnce(&Path, &Path)) -> Bench {
     let mut setup = Setup::default();
     // Commands have a /tmp of their own.
-    let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("only-{program}"));
+    let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{program}"));
     fs::create_dir_all(&tools).unwrap();
     let _ = fs::remove_file(tools.join(program));
-    std::os::unix::fs::symlink(testkit::tools::python("python").with_file_name(program), tools.join(program))
-        .unwrap();
+    place(&testkit::tools::python("python").with_file_name(program), &tools.join(program));
     setup.settings.environment.retain(|(name, _)| name != "PATH" && name != "VIRTUAL_ENV");
     setup.settings.environment.push(("PATH".to_owned(), format!("{}:/usr/bin:/bin", tools.display())));
     let bench = setup.bench();
@@ -580,4 +584,64 @@ async fn python_has_other_servers_too() {
         // Its linters are plug-ins, which are not there.
         python_by("pylsp", "pylsp", false),
     );
+}
+
+/// Stands between the product and a real server: before a question for a new name reaches that, it changes a file that
+/// the answer will be about, once or again and again.
+const MEDDLER: &str = r#"#!/usr/bin/python3
+import os, subprocess, sys, threading
+real = subprocess.Popen(["REAL", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def back():
+    while data := os.read(real.stdout.fileno(), 65536):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    os._exit(0)
+threading.Thread(target=back, daemon=True).start()
+while head := sys.stdin.buffer.readline():
+    length = 0
+    while head.strip():
+        if head.lower().startswith(b"content-length:"):
+            length = int(head.split(b":")[1])
+        head = sys.stdin.buffer.readline()
+    body = sys.stdin.buffer.read(length)
+    if b'"textDocument/rename"' in body and os.path.exists("meddle.txt"):
+        if open("meddle.txt").read() == "once":
+            os.remove("meddle.txt")
+        text = open("calc.py").read()
+        open("calc.py", "w").write('# meddled\n' + text)
+    real.stdin.write(b"Content-Length: %d\r\n\r\n" % length + body)
+    real.stdin.flush()
+real.stdin.close()
+"#;
+
+/// What a server answers about files as they were is not written into them as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rename_is_about_the_files_as_they_are() {
+    let bench = with_program("meddled", "basedpyright-langserver", |real, here| {
+        fs::write(here, MEDDLER.replace("REAL", real.to_str().unwrap())).unwrap();
+        fs::set_permissions(here, fs::Permissions::from_mode(0o755)).unwrap();
+    });
+    let client = bench.client();
+    let read = |file: &str| fs::read_to_string(bench.root().join(file)).unwrap();
+    let (main, calc) = (read("main.py"), read("calc.py"));
+    let rename =
+        |apply: bool| json!({"file_path": "main.py", "symbol": "add", "new_name": "plus", "apply": apply});
+    bench.write("meddle.txt", "always");
+    for apply in [false, true] {
+        let text = client.err("rename_symbol", rename(apply)).await;
+        assert_eq!(
+            text,
+            "rename_symbol: files it would change keep changing meanwhile; nothing was written, call again"
+        );
+    }
+    let meddled = read("calc.py");
+    assert!(meddled.ends_with(&calc) && meddled.starts_with("# meddled\n# meddled\n"), "{meddled}");
+    assert_eq!(read("main.py"), main);
+    // Asked anew, it is right.
+    bench.write("calc.py", &calc);
+    bench.write("meddle.txt", "once");
+    let text = client.ok("rename_symbol", rename(true)).await;
+    assert!(text.contains("\nM calc.py") && text.contains("\nM main.py"), "{text}");
+    assert_eq!(read("calc.py"), format!("# meddled\n{}", calc.replace("def add(", "def plus(")));
+    assert_eq!(read("main.py"), main.replace("add", "plus"));
 }

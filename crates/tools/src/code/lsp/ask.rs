@@ -65,13 +65,21 @@ pub(super) fn owner(
 /// A server for this file, ready to be asked about it.
 pub(super) async fn ready(call: &Call, tool: &'static str, file: &str) -> Result<Ready, Trouble> {
     let file = call.workspace.resolve(file).map_err(ToolError::from)?;
+    let wrong = |why: String| Trouble::from(ToolError::caller(format!("{tool}: {why}")));
+    let kind = call.workspace.kind(&file);
+    if kind == Some(Kind::Folder) {
+        return Err(wrong(format!("{file} is a folder; pass a file")));
+    }
     let detector = owner(call, tool, &file)?;
-    if call.workspace.kind(&file) != Some(Kind::File) {
-        return Err(ToolError::caller(format!("{tool}: no such file: {file}")).into());
+    if kind != Some(Kind::File) {
+        return Err(wrong(format!("no such file: {file}")));
     }
     let key = Key::of(&call.workspace, detector, file.relative());
     let server = up(call, tool, &key, detector).await?;
     let text = fresh(call, &server, &file).await?;
+    if text.contains('\0') {
+        return Err(wrong(format!("{file} is a binary file")));
+    }
     let path = server.theirs(file.relative());
     Ok(Ready { server, file, path, text })
 }
@@ -119,6 +127,11 @@ impl Spot {
 /// The place that `at` means.
 pub(super) async fn spot(call: &Call, tool: &'static str, at: &At<'_>) -> Result<Spot, Trouble> {
     let wrong = |why: String| Trouble::from(ToolError::caller(format!("{tool}: {why}")));
+    if at.col.is_none() && at.symbol.is_some_and(|symbol| names::parts(symbol).is_empty()) {
+        return Err(wrong(
+            "`symbol` holds no name; pass one like `Foo` or `T.foo`, or line and col".to_owned(),
+        ));
+    }
     let Some(file) = at.file else {
         let Some(symbol) = at.symbol else {
             return Err(wrong("pass file_path, line and col, or symbol".to_owned()));
@@ -135,7 +148,7 @@ pub(super) async fn spot(call: &Call, tool: &'static str, at: &At<'_>) -> Result
     };
     let lines = ready.lines();
     if line == 0 || line as usize > lines.count() {
-        return Err(wrong(format!("{} has {} lines, not {line}", ready.file, lines.count())));
+        return Err(wrong(format!("no line {line}: {} has lines 1 to {}", ready.file, lines.count())));
     }
     let text = lines.line(line as usize - 1);
     let col = match (at.col, at.symbol) {
@@ -150,7 +163,8 @@ pub(super) async fn spot(call: &Call, tool: &'static str, at: &At<'_>) -> Result
     };
     let length = text.chars().count();
     if col == 0 || col as usize > length + 1 {
-        return Err(wrong(format!("line {line} of {} has {length} characters: {}", ready.file, text.trim())));
+        let (file, last, text) = (&ready.file, length + 1, super::show::short(text.trim()));
+        return Err(wrong(format!("no col {col}: line {line} of {file} has cols 1 to {last}: {text}")));
     }
     let position = lines.at(line, col, encoding);
     drop(lines);
@@ -180,7 +194,8 @@ async fn in_file(call: &Call, tool: &str, ready: Ready, symbol: &str) -> Result<
     }
     let known: Vec<String> = all.iter().take(LISTED).map(names::Named::path).collect();
     let more = if all.len() > LISTED { ", …" } else { "" };
-    let why = format!("{tool}: no {symbol} in {}; it has: {}{more}", ready.file, known.join(", "));
+    let has = if known.is_empty() { "no symbols".to_owned() } else { known.join(", ") };
+    let why = format!("{tool}: no {symbol} in {}; it has {has}{more}", ready.file);
     Err(ToolError::caller(why).into())
 }
 

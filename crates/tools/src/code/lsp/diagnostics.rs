@@ -85,7 +85,8 @@ impl Running {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), said);
     }
 
-    fn stand(&self) -> u64 {
+    /// How many changes it was told of.
+    pub(super) fn stand(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 

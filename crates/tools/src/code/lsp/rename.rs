@@ -3,8 +3,9 @@
 use super::{
     args::place_args,
     ask::{Spot, spot},
-    identifiers, show,
-    told::source,
+    identifiers,
+    running::Running,
+    show,
     trouble::{Trouble, twice},
 };
 use crate::{
@@ -14,11 +15,14 @@ use crate::{
 use ::code::{Language, Problem, Reader};
 use ::lsp::{Kind, TextEdit, UnknownEdit, apply, edits, locations, to_uri};
 use serde_json::json;
-use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 use workspace::{ContainedPath, PatchError, Version, unified_diff};
 
 /// Lines of diff that are shown.
 const DIFF: usize = 1000;
+/// How often a server is asked when files change meanwhile, and how long it is left alone in between.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of a file that can be changed.
 const LARGEST: u64 = 64 << 20;
 
@@ -53,6 +57,13 @@ impl Tool for RenameSymbol {
     }
 }
 
+/// A file that the server would change, as it was when that was known to be true of it.
+struct Found {
+    path: ContainedPath,
+    before: Vec<u8>,
+    edits: Vec<TextEdit>,
+}
+
 /// A file as it will be.
 struct Renamed {
     path: ContainedPath,
@@ -61,12 +72,33 @@ struct Renamed {
     places: usize,
 }
 
+fn wrong(why: String) -> Trouble {
+    ToolError::caller(format!("rename_symbol: {why}")).into()
+}
+
 async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
-    let wrong = |why: String| Trouble::from(ToolError::caller(format!("rename_symbol: {why}")));
-    let spot = spot(call, "rename_symbol", &args.at()).await?;
+    let mut last: Vec<Found> = Vec::new();
+    for _ in 0..TRIES {
+        let spot = spot(call, "rename_symbol", &args.at()).await?;
+        let (files, told) = found(call, args, &spot).await?;
+        // Some files are always told of as changed: that they are what they were before this question is as good.
+        let same = |(file, was): (&Found, &Found)| file.path == was.path && file.before == was.before;
+        let unchanged = files.len() == last.len() && files.iter().zip(&last).all(same);
+        if !told || unchanged {
+            return carry_out(call, args, &spot.ready.server, files).await;
+        }
+        last = files;
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(wrong("files it would change keep changing meanwhile; nothing was written, call again".to_owned()))
+}
+
+/// What the server would change, and whether that may be about files as they no longer are.
+async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<(Vec<Found>, bool), Trouble> {
     let server = &spot.ready.server;
     identifiers::check(server.key.language, &args.new_name).map_err(wrong)?;
-    let mut params = origin(call, &spot).await?;
+    let stand = server.stand();
+    let mut params = origin(call, spot).await?;
     params["newName"] = json!(args.new_name);
     let answer = server.ask(call, "textDocument/rename", params).await?;
     let all = edits(&answer).map_err(|UnknownEdit(what)| {
@@ -85,25 +117,33 @@ async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
         };
         files.insert(inside, edits);
     }
-    let encoding = server.client.encoding();
-    let files = call.blocking(move |call| renamed(call, files, encoding)).await?;
-    // The edits are for what the server knows; a file that changed meanwhile is another.
+    let files = call.blocking(move |call| read(call, files)).await?;
+    // The edits are for what the server knew when it was asked: whatever it was not told by then counts.
     let names: Vec<ContainedPath> = files.iter().map(|file| file.path.clone()).collect();
-    let texts = server.sync(call, &names).await?;
-    let same = |(file, text): (&Renamed, &String)| {
+    let told = server.sync_telling(call, &names).await?;
+    let same = |(file, text): (&Found, &String)| {
         let was = String::from_utf8_lossy(&file.before);
-        was.strip_prefix('\u{feff}').unwrap_or(&was) == text
+        was.strip_prefix('\u{feff}').unwrap_or(&was) == text && !told.changed.contains(file.path.relative())
     };
-    if !files.iter().zip(&texts).all(same) {
-        return Err(wrong("files changed meanwhile; nothing was written, call again".to_owned()));
-    }
-    let new = &args.new_name;
+    let by_others = server.stand() != stand + told.changed.len() as u64;
+    let changed = by_others || !files.iter().zip(&told.texts).all(same);
+    Ok((files, changed))
+}
+
+async fn carry_out(call: &Call, args: &Args, server: &Running, files: Vec<Found>) -> Result<String, Trouble> {
+    let encoding = server.client.encoding();
     let (files, broken) = call
-        .blocking(|_| {
+        .blocking(move |_| {
+            let files =
+                files.into_iter().map(|file| renamed(file, encoding)).collect::<Result<Vec<_>, _>>()?;
             let broken = files.iter().find_map(breaks);
             Ok((files, broken))
         })
         .await?;
+    let new = &args.new_name;
+    if files.iter().all(|file| file.before == file.after) {
+        return Err(wrong(format!("it is called \"{new}\" already; nothing to change")));
+    }
     if let Some(broken) = broken {
         let word = if identifiers::reserved(server.key.language, new) { ", a reserved word" } else { "" };
         return Err(wrong(format!("with \"{new}\"{word}, {broken}; nothing was written")));
@@ -160,27 +200,32 @@ async fn origin(call: &Call, spot: &Spot) -> Result<serde_json::Value, Trouble> 
     })
 }
 
-fn renamed(
-    call: &Call,
-    files: BTreeMap<PathBuf, Vec<TextEdit>>,
-    encoding: ::lsp::Encoding,
-) -> Result<Vec<Renamed>, ToolError> {
-    let mut all = Vec::new();
-    for (file, edits) in files {
+/// Reads the files that would change.
+fn read(call: &Call, files: BTreeMap<PathBuf, Vec<TextEdit>>) -> Result<Vec<Found>, ToolError> {
+    let one = |(file, edits): (PathBuf, Vec<TextEdit>)| {
         let path = call.workspace.resolve(&file)?;
         let before = call.workspace.read_bytes(&path, LARGEST)?;
         if std::str::from_utf8(&before).is_err() {
             return Err(ToolError::caller(format!("rename_symbol: {path} is not UTF-8")));
         }
-        let text = source(&call.workspace, &path)?;
-        let changed = apply(&text, &edits, encoding).ok_or_else(|| {
-            ToolError::caller(format!("rename_symbol: the server's edits of {path} contradict each other"))
-        })?;
-        let mark: &[u8] = if before.starts_with(b"\xef\xbb\xbf") { b"\xef\xbb\xbf" } else { b"" };
-        let after = [mark, changed.text.as_bytes()].concat();
-        all.push(Renamed { path, before, after, places: changed.places });
-    }
-    Ok(all)
+        Ok(Found { path, before, edits })
+    };
+    files.into_iter().map(one).collect()
+}
+
+fn renamed(file: Found, encoding: ::lsp::Encoding) -> Result<Renamed, ToolError> {
+    /// A byte order mark, which servers do not see.
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    let Found { path, before, edits } = file;
+    let (mark, plain) = match before.strip_prefix(MARK) {
+        Some(plain) => (MARK, plain),
+        None => (&b""[..], before.as_slice()),
+    };
+    let changed = apply(&String::from_utf8_lossy(plain), &edits, encoding).ok_or_else(|| {
+        ToolError::caller(format!("rename_symbol: the server's edits of {path} contradict each other"))
+    })?;
+    let after = [mark, changed.text.as_bytes()].concat();
+    Ok(Renamed { path, before, after, places: changed.places })
 }
 
 /// Writes all of it, or nothing; what the session had read, it has read as it is now.

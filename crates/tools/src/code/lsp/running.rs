@@ -7,7 +7,7 @@ use super::{
     told::{Asked, Told},
     trouble::Trouble,
 };
-use crate::{Call, Place, ProgressUpdate, ToolError, verify::Candidates};
+use crate::{Call, Place, ProgressUpdate, ToolError, call::Pace, verify::Candidates};
 use ::lsp::{Client, Hello, Kind};
 use ::verify::{Detector, ServerPlan};
 use config::Limits;
@@ -54,10 +54,20 @@ pub(crate) struct Running {
     why: Mutex<Option<String>>,
     words: Arc<Mutex<Vec<u8>>>,
     told: Arc<tokio::sync::Mutex<Told>>,
+    /// How long a look at what there is to tell takes.
+    pace: Arc<Pace>,
     /// What it last said about files, against which news are told.
     pub(super) said: Mutex<HashMap<PathBuf, Said>>,
     /// How many changes it was told of.
     pub(super) changes: AtomicU64,
+}
+
+/// What a server was told and shown.
+pub(super) struct Synced {
+    /// The texts of the files it was shown.
+    pub(super) texts: Vec<String>,
+    /// What had changed.
+    pub(super) changed: HashSet<PathBuf>,
 }
 
 /// A server in use: it does not count as idle meanwhile.
@@ -161,6 +171,7 @@ async fn begin(
         why: Mutex::default(),
         words,
         told,
+        pace: Arc::default(),
         said: Mutex::default(),
         changes: AtomicU64::new(0),
     });
@@ -346,6 +357,11 @@ impl Running {
 
     /// Tells the server everything that changed in the workspace, and shows it these files. Gives their texts.
     pub(super) async fn sync(&self, call: &Call, shown: &[ContainedPath]) -> Result<Vec<String>, Trouble> {
+        Ok(self.sync_telling(call, shown).await?.texts)
+    }
+
+    /// The same; gives what it was told as well.
+    pub(super) async fn sync_telling(&self, call: &Call, shown: &[ContainedPath]) -> Result<Synced, Trouble> {
         let told = Arc::clone(&self.told).lock_owned().await;
         let open: HashSet<PathBuf> = self.client.open().iter().filter_map(|path| self.ours(path)).collect();
         let (wanted, confirm) = (shown.to_vec(), self.client.kind() == Kind::RustAnalyzer);
@@ -354,7 +370,7 @@ impl Running {
             let seen = told.look(&call.workspace, &asked)?;
             Ok((told, open, seen))
         };
-        let (mut told, open, seen) = call.blocking(look).await?;
+        let (mut told, open, seen) = call.paced(&self.pace, look).await?;
         let Some(seen) = seen else {
             let why = format!("{} must look at everything again", self.name);
             self.end(&why);
@@ -382,6 +398,6 @@ impl Running {
         for (path, text) in shown.iter().zip(&seen.shown) {
             self.client.show(&self.theirs(path.relative()), text);
         }
-        Ok(seen.shown)
+        Ok(Synced { texts: seen.shown, changed: seen.changed.into_keys().collect() })
     }
 }
