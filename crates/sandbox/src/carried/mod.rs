@@ -89,7 +89,7 @@ sweep() {
   read -r second </proc/2/comm
   read -r one two three four five </proc/loadavg
   [ "$2" != hard ] || [ "${four%/*}" -lt 16 ] || elusive=yes
-  while [ $quiet -lt 12 ]; do
+  while [ $quiet -lt 25 ]; do
     if [ $hits -ge 3 ] || [ $elusive = yes ]; then [ "$second" = kthreadd ] || stop; fi
     read -r one two three four before </proc/loadavg
     found=$(grep -lszF "CODEGEN_SANDBOX_CALL=$1" /proc/[0-9]*/environ)

@@ -67,7 +67,7 @@ def bomb():
     hold()
     arrived()
     depth = 0
-    while depth < 7:
+    while depth < 5:
         os.fork()
         depth += 1
     while True:

@@ -56,7 +56,7 @@ async fn fresh_containers_pass(chosen: impl Fn(&Case) -> bool) {
 }
 
 pub(crate) fn sh(script: &str) -> Request {
-    Request { timeout: Duration::from_secs(30), ..Request::new("sh").args(["-c", script]) }
+    Request { timeout: Duration::from_secs(55), ..Request::new("sh").args(["-c", script]) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

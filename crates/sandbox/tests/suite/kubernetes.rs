@@ -29,13 +29,18 @@ async fn kubectl_exec_passes_the_suite() {
     suite::run(Subject::new(build(json!({})), "/tmp").signals_as_codes()).await;
 }
 
+/// One program at a time that takes all it gets.
+static NARROW: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_outlives_a_call_in_a_pod() {
+    let _alone = NARROW.lock().await;
     ends_by_the_caller(build(json!({"pod": kubernetes().narrow_pod})), &kubernetes().shared).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_in_a_pod_outlives_the_server() {
+    let _alone = NARROW.lock().await;
     let mut config = config();
     config["pod"] = json!(kubernetes().narrow_pod);
     nobody_outlives_the_server("kubectl_exec", &config, &kubernetes().shared, &ROUGH).await;
