@@ -13,7 +13,7 @@ use std::{
 use tokio::{io::AsyncWrite, sync::watch};
 
 /// By then a client is ready for whatever comes.
-const SETTLED: Duration = Duration::from_secs(4);
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// A client that was ended while it was still reaching the far side may have what it asked for begin there a
 /// little later.
@@ -194,8 +194,8 @@ impl Control for Carry {
         {
             let inner = Arc::downgrade(&self.inner);
             runtime.spawn(async move {
-                for _ in 0..3 {
-                    tokio::time::sleep(SETTLED / 4).await;
+                for _ in 0..8 {
+                    tokio::time::sleep(SETTLED / 8).await;
                     let Some(inner) = inner.upgrade() else { return };
                     inner.resize(cols, rows.saturating_add(1));
                     inner.resize(cols, rows);
