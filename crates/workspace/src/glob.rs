@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, OFlags};
 
-use crate::beneath::as_path;
+use crate::beneath::{as_path, split};
 use crate::error::FileError;
 use crate::path::ContainedPath;
 use crate::root::Workspace;
-use crate::walk::{Reach, files, leaves_out};
+use crate::walk::{Reach, files, leaves_out, threads};
 
 /// Which files to find.
 #[derive(Clone, Debug)]
@@ -176,11 +178,9 @@ impl Workspace {
         if cancel.load(Ordering::Relaxed) {
             return Err(FileError::Cancelled.into());
         }
-        let matching = all
-            .into_iter()
-            .filter(|path| wanted(path.as_os_str().as_bytes()))
-            .filter_map(|path| Some((self.modified(&path)?, path)));
-        let reply = newest(matching.collect(), query.limit);
+        let matching: Vec<Box<Path>> =
+            all.into_iter().filter(|path| wanted(path.as_os_str().as_bytes())).collect();
+        let reply = newest(self.dated(&matching), query.limit);
         Ok(GlobReply { mounts: self.mounts_within(base, &pattern), ..reply })
     }
 
@@ -209,18 +209,49 @@ impl Workspace {
         }
     }
 
-    /// When a file was modified last; `None` when it is gone, or was swapped for something else.
-    fn modified(&self, relative: &Path) -> Option<(i64, i64)> {
-        let stat = self.lstat(relative).ok()?;
-        let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
-        regular.then_some((stat.st_mtime, stat.st_mtime_nsec as i64))
+    /// When each file was modified last, without those that are gone or were swapped for something else.
+    fn dated(&self, paths: &[Box<Path>]) -> Vec<Dated> {
+        let threads = if paths.len() < ALONE { 1 } else { threads() };
+        let parts = paths.chunks(paths.len().div_ceil(threads).max(1));
+        std::thread::scope(|scope| {
+            let others: Vec<_> =
+                parts.clone().skip(1).map(|part| scope.spawn(|| self.dated_here(part))).collect();
+            let mut all = parts.take(1).flat_map(|part| self.dated_here(part)).collect::<Vec<_>>();
+            all.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
+            all
+        })
+    }
+
+    /// The same on one thread. The files of a folder come together, so it is opened once for all of them.
+    fn dated_here(&self, paths: &[Box<Path>]) -> Vec<Dated> {
+        let mut folder: Option<(&Path, Option<OwnedFd>)> = None;
+        let mut found = Vec::new();
+        for path in paths {
+            let Some((above, name)) = split(path) else { continue };
+            if folder.as_ref().is_none_or(|(last, _)| *last != above) {
+                folder = Some((above, self.root.open_dir(above).ok()));
+            }
+            let Some((_, Some(inside))) = &folder else { continue };
+            let entry = self.root.open_in(inside, name, OFlags::PATH | OFlags::NOFOLLOW);
+            let Ok(stat) = entry.and_then(rustix::fs::fstat) else { continue };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+                found.push(((stat.st_mtime, stat.st_mtime_nsec as i64), path.clone()));
+            }
+        }
+        found
     }
 }
 
+/// A file, and when it was modified last.
+type Dated = ((i64, i64), Box<Path>);
+
+/// So few files are not worth another thread.
+const ALONE: usize = 500;
+
 /// The `limit` newest, newest first, ties by path.
-fn newest(mut found: Vec<((i64, i64), Box<Path>)>, limit: usize) -> GlobReply {
+fn newest(mut found: Vec<Dated>, limit: usize) -> GlobReply {
     let total = found.len();
-    let order = |a: &((i64, i64), Box<Path>), b: &((i64, i64), Box<Path>)| {
+    let order = |a: &Dated, b: &Dated| {
         b.0.cmp(&a.0).then_with(|| a.1.as_os_str().as_bytes().cmp(b.1.as_os_str().as_bytes()))
     };
     first(&mut found, limit, order);
