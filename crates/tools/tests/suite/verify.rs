@@ -256,6 +256,7 @@ async fn test_files_that_reach_a_changed_one_are_run() {
     for project in ["node/jest", "node/vitest", "node/mocha", "node/node-test", "node/bun", "python/pytest"] {
         let (language, _) = project.split_once('/').unwrap();
         let bench = equipped(project);
+        bench.write(".gitignore", "node_modules\n.venv\n__pycache__\n");
         let (source, other, text) = match language {
             "node" => {
                 let modules = testkit::tools::node_modules();
@@ -276,7 +277,6 @@ async fn test_files_that_reach_a_changed_one_are_run() {
             }
         };
         bench.write(other, text);
-        bench.write(".gitignore", "node_modules\n.venv\n__pycache__\n");
         let client = bench.client();
         client.ok("snapshot_create", json!({"name": "s"})).await;
         bench.write(other, fs::read_to_string(bench.root().join(other)).unwrap() + "\n");
