@@ -127,23 +127,6 @@ fn calls_go_back_one_by_one() {
     }
 }
 
-/// Also when another call looks at the disk while the file is being written.
-#[test]
-fn a_folder_made_for_a_file_goes_with_it() {
-    for live in [false, true] {
-        let history = History::new(live);
-        history.place.write("a", "0");
-        history.call("s", || {});
-        let path = history.workspace.resolve("new/er/b").unwrap();
-        let noted = history.snapshots.note(&by("s", "Write"), &path, None).unwrap().unwrap();
-        history.place.write("new/er/b", "b");
-        history.call("s", || {});
-        history.snapshots.noted(&noted, Some(b"b"[..].into()));
-        assert_eq!(history.undo("s").unwrap().caller.tool, "Write", "live {live}");
-        assert!(!history.place.root.join("new").exists(), "live {live}");
-    }
-}
-
 #[test]
 fn an_undo_can_be_taken_back_and_says_what_it_did() {
     let history = History::new(true);
