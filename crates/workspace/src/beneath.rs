@@ -54,6 +54,22 @@ impl Root {
         Err(Errno::AGAIN)
     }
 
+    /// Opens the entry `name` of a folder that was opened here, as [`Self::open_at`] would.
+    pub(crate) fn open_in(&self, folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        let one = Path::new(name);
+        if self.no_openat2.load(Ordering::Relaxed) {
+            return self.checked(rustix::fs::openat(folder, one, flags | OFlags::NOFOLLOW, Mode::empty())?);
+        }
+        for _ in 0..ATTEMPTS {
+            match rustix::fs::openat2(folder, one, flags, Mode::empty(), self.resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                done => return done,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
     /// Opens a folder for listing or for making entries in it.
     pub(crate) fn open_dir(&self, relative: &Path) -> Result<OwnedFd> {
         self.open_at(relative, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
