@@ -184,7 +184,7 @@ fn read_open(
     let io = |source| FileError::Io { action: "read", path: path.to_string(), source };
     let len = stat.st_size as u64;
     let mut start = vec![0; CHUNK.min(len as usize + 1)];
-    let filled = fill(&mut file, &mut start).map_err(io)?;
+    let filled = fill(&mut file, &mut start, 0).map_err(io)?;
     let ended = filled < start.len();
     start.truncate(filled);
     if let Some(mime) = text::image_type(&start)
@@ -246,7 +246,7 @@ pub(crate) fn read_whole(
     let io = |source| FileError::Io { action: "read", path: path.to_string(), source };
     let size = (stat.st_size as u64).min(limit) as usize;
     let mut bytes = vec![0; size + 1];
-    let got = fill_once(file, &mut bytes).map_err(io)?;
+    let got = fill(file, &mut bytes, 1).map_err(io)?;
     bytes.truncate(got);
     // a read that stops where the file did, with room for more, has seen the end
     if got != size || size == 0 {
@@ -272,23 +272,10 @@ pub(crate) fn check_regular(stat: &Stat, path: &ContainedPath) -> Result<(), Fil
     Err(FileError::Special { path: path.to_string(), kind })
 }
 
-fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
+/// Reads until the file ends or no more than `room` bytes of the buffer are left.
+fn fill(file: &mut File, buffer: &mut [u8], room: usize) -> std::io::Result<usize> {
     let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(filled)
-}
-
-/// Reads until there is nothing more at the moment or one byte of room is left.
-fn fill_once(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled + 1 < buffer.len() {
+    while filled + room < buffer.len() {
         match file.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(n) => filled += n,
@@ -307,7 +294,7 @@ fn version_of_rest(start: &[u8], file: &mut File, stat: &Stat) -> std::io::Resul
     hasher.update(start);
     let mut chunk = vec![0; CHUNK];
     loop {
-        match fill(file, &mut chunk)? {
+        match fill(file, &mut chunk, 0)? {
             0 => return Ok(hasher.finish()),
             n => hasher.update(&chunk[..n]),
         }
@@ -335,7 +322,7 @@ fn stream(
             return Ok(());
         }
         chunk.resize(CHUNK, 0);
-        match fill(file, &mut chunk)? {
+        match fill(file, &mut chunk, 0)? {
             0 => return Ok(()),
             n => chunk.truncate(n),
         }
