@@ -84,17 +84,23 @@ impl Stage<'_> {
 
     /// The first call of a server that has just come up, while it builds its index.
     fn first_call(&self, report: &mut Report) -> Result<()> {
-        let [mut ours, mut beside] = [const { Times::new() }; 2];
-        for _ in 0..7 {
-            let mut client = self.subjects.product(self.folder)?;
-            let text = ours.time(|| client.text("Grep", &json!({ "pattern": RARE })))?;
-            ensure!(text.contains(RARE), "the first Grep gave {text:?}");
-            drop(client);
-            beside.time(|| self.rg(&["--no-heading", "-n", RARE, "."]))?;
+        let first = [
+            ("Grep, first call", "Grep", json!({ "pattern": RARE }), &["--no-heading", "-n", RARE, "."][..]),
+            ("Glob, first call", "Glob", json!({ "pattern": "**/*.md" }), &["--files", "-g", "**/*.md"]),
+        ];
+        for (what, tool, arguments, beside_it) in first {
+            let [mut ours, mut beside] = [const { Times::new() }; 2];
+            for _ in 0..9 {
+                let mut client = self.subjects.product(self.folder)?;
+                let text = ours.time(|| client.text(tool, &arguments))?;
+                ensure!(text.contains(RARE) || text.contains(".md"), "the first {tool} gave {text:?}");
+                drop(client);
+                beside.time(|| self.rg(beside_it))?;
+            }
+            let (ours, beside) = (ours.median(), beside.median());
+            let cells = [ms(ours), ms(beside), times(beside, ours), "not slower than `rg`".to_owned()];
+            self.row(report, what, cells, Some(ours <= beside));
         }
-        let (ours, beside) = (ours.median(), beside.median());
-        let cells = [ms(ours), ms(beside), times(beside, ours), "not slower than `rg`".to_owned()];
-        self.row(report, "Grep, first call", cells, Some(ours <= beside));
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, Result};
 
 /// The descriptor of a workspace's root, and the rules for everything opened below it.
@@ -55,7 +55,7 @@ impl Root {
     }
 
     /// Opens the entry `name` of a folder that was opened here, as [`Self::open_at`] would.
-    pub(crate) fn open_in(&self, folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
+    pub(crate) fn open_in(&self, folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
         let one = Path::new(name);
         if self.no_openat2.load(Ordering::Relaxed) {
@@ -68,6 +68,25 @@ impl Root {
             }
         }
         Err(Errno::AGAIN)
+    }
+
+    /// When the regular file `name` of a folder that was opened here was modified last, in seconds and nanoseconds;
+    /// `None` for anything else.
+    pub(crate) fn modified_in(&self, folder: BorrowedFd<'_>, name: &OsStr) -> Option<(i64, i64)> {
+        let is_file = |mode: u32| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        let (flags, wanted) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE | StatxFlags::MTIME);
+        if let Ok(stat) = rustix::fs::statx(folder, name, flags, wanted)
+            && stat.stx_mask & wanted.bits() == wanted.bits()
+            && stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
+        {
+            // what `open_in` would refuse, told without opening it
+            let mounted = self.device.is_some() && stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+            let time = (stat.stx_mtime.tv_sec, i64::from(stat.stx_mtime.tv_nsec));
+            return (is_file(stat.stx_mode.into()) && !mounted).then_some(time);
+        }
+        let stat =
+            rustix::fs::fstat(self.open_in(folder, name, OFlags::PATH | OFlags::NOFOLLOW).ok()?).ok()?;
+        is_file(stat.st_mode).then_some((stat.st_mtime, stat.st_mtime_nsec as i64))
     }
 
     /// Opens a folder for listing or for making entries in it.

@@ -1,20 +1,19 @@
 //! Finding files by name.
 
-use std::cell::OnceCell;
 use std::cmp;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
-use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, OFlags};
+use rustix::fd::BorrowedFd;
 
-use crate::beneath::{as_path, split};
+use crate::beneath::{Root, as_path, split};
 use crate::error::FileError;
 use crate::path::ContainedPath;
 use crate::root::Workspace;
-use crate::walk::{Reach, files, leaves_out, threads};
+use crate::walk::{Reach, Visit, leaves_out, walk};
 
 /// Which files to find.
 #[derive(Clone, Debug)]
@@ -62,7 +61,7 @@ pub enum GlobError {
 pub(crate) struct Pattern {
     glob: Glob,
     /// Compiling takes longer than all the rest, so only when it is needed.
-    matcher: OnceCell<GlobMatcher>,
+    matcher: OnceLock<GlobMatcher>,
     /// Folders it may pass through.
     pub(crate) depth: usize,
     /// Leading folders that are spelled out.
@@ -101,7 +100,7 @@ impl Pattern {
         }
         let (before, endings) = endings(tidy);
         let by_ending = before == "**/*" && !tidy[before.len()..].contains('/');
-        let matcher = OnceCell::new();
+        let matcher = OnceLock::new();
         // an alternative that spans a slash makes "spelled out" and "depth" meaningless
         if tidy.split('/').any(|part| part.matches('{').count() != part.matches('}').count()) {
             return Ok(Self {
@@ -163,7 +162,7 @@ impl Workspace {
             };
             below.is_some_and(|below| pattern.matches(below))
         };
-        if let Some(reply) = self.live_newest(base, query.fresh, query.limit, wanted) {
+        if let Some(reply) = self.live_newest(base, query.fresh, query.limit, &wanted) {
             return Ok(GlobReply { mounts: self.mounts_within(base, &pattern), ..reply });
         }
         let _hurry = self.hurry();
@@ -174,13 +173,12 @@ impl Workspace {
         }
         let depth = pattern.depth.saturating_sub(pattern.literal.components().count());
         let depth = if pattern.depth == usize::MAX { usize::MAX } else { depth };
-        let all = files(self, &Reach { start: &start, depth, cancel });
+        let dater = || Dater { root: &self.root, wanted: &wanted, found: Vec::new() };
+        let found = walk(self, &Reach { start: &start, depth, cancel }, dater);
         if cancel.load(Ordering::Relaxed) {
             return Err(FileError::Cancelled.into());
         }
-        let matching: Vec<Box<Path>> =
-            all.into_iter().filter(|path| wanted(path.as_os_str().as_bytes())).collect();
-        let reply = newest(self.dated(&matching), query.limit);
+        let reply = newest(found.into_iter().flat_map(|part| part.found).collect(), query.limit);
         Ok(GlobReply { mounts: self.mounts_within(base, &pattern), ..reply })
     }
 
@@ -208,45 +206,28 @@ impl Workspace {
             Err(errno) => Err(FileError::from_errno(errno, "list", path)),
         }
     }
+}
 
-    /// When each file was modified last, without those that are gone or were swapped for something else.
-    fn dated(&self, paths: &[Box<Path>]) -> Vec<Dated> {
-        let threads = if paths.len() < ALONE { 1 } else { threads() };
-        let parts = paths.chunks(paths.len().div_ceil(threads).max(1));
-        std::thread::scope(|scope| {
-            let others: Vec<_> =
-                parts.clone().skip(1).map(|part| scope.spawn(|| self.dated_here(part))).collect();
-            let mut all = parts.take(1).flat_map(|part| self.dated_here(part)).collect::<Vec<_>>();
-            all.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
-            all
-        })
-    }
+/// Keeps the files that are wanted, each with its time, taken while its folder is open.
+struct Dater<'g, W> {
+    root: &'g Root,
+    wanted: &'g W,
+    found: Vec<Dated>,
+}
 
-    /// The same on one thread. The files of a folder come together, so it is opened once for all of them.
-    fn dated_here(&self, paths: &[Box<Path>]) -> Vec<Dated> {
-        let mut folder: Option<(&Path, Option<OwnedFd>)> = None;
-        let mut found = Vec::new();
-        for path in paths {
-            let Some((above, name)) = split(path) else { continue };
-            if folder.as_ref().is_none_or(|(last, _)| *last != above) {
-                folder = Some((above, self.root.open_dir(above).ok()));
-            }
-            let Some((_, Some(inside))) = &folder else { continue };
-            let entry = self.root.open_in(inside, name, OFlags::PATH | OFlags::NOFOLLOW);
-            let Ok(stat) = entry.and_then(rustix::fs::fstat) else { continue };
-            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-                found.push(((stat.st_mtime, stat.st_mtime_nsec as i64), path.clone()));
-            }
+impl<W: Fn(&[u8]) -> bool + Sync> Visit for Dater<'_, W> {
+    fn file(&mut self, folder: BorrowedFd<'_>, path: &Path) {
+        if (self.wanted)(path.as_os_str().as_bytes())
+            && let Some((_, name)) = split(path)
+            && let Some(modified) = self.root.modified_in(folder, name)
+        {
+            self.found.push((modified, path.into()));
         }
-        found
     }
 }
 
 /// A file, and when it was modified last.
 type Dated = ((i64, i64), Box<Path>);
-
-/// So few files are not worth another thread.
-const ALONE: usize = 500;
 
 /// The `limit` newest, newest first, ties by path.
 fn newest(mut found: Vec<Dated>, limit: usize) -> GlobReply {

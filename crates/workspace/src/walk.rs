@@ -34,8 +34,8 @@ pub(crate) struct Folder {
 pub(crate) trait Visit: Send {
     /// A folder was opened and is about to be listed.
     fn folder(&mut self, _path: &Path, _fd: BorrowedFd<'_>) {}
-    /// A regular file was found.
-    fn file(&mut self, path: &Path);
+    /// A regular file was found, in a folder that is open.
+    fn file(&mut self, folder: BorrowedFd<'_>, path: &Path);
     /// A symlink was found.
     fn link(&mut self, _path: &Path) {}
     /// Whether a folder below the root that is a repository of its own is entered.
@@ -200,7 +200,7 @@ pub(crate) fn list(
         } else if kind == FileType::Symlink {
             visitor.link(path);
         } else {
-            visitor.file(path);
+            visitor.file(fd.as_fd(), path);
         }
     }
     scratch.found.len()
@@ -280,7 +280,7 @@ pub(crate) fn rules_above(workspace: &Workspace, start: &Path) -> Rules {
 pub(crate) struct Files(pub(crate) Vec<Box<Path>>);
 
 impl Visit for Files {
-    fn file(&mut self, path: &Path) {
+    fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {
         self.0.push(path.into());
     }
 }
@@ -308,7 +308,7 @@ impl Workspace {
         #[derive(Default)]
         struct Sweeper(usize);
         impl Visit for Sweeper {
-            fn file(&mut self, _: &Path) {}
+            fn file(&mut self, _: BorrowedFd<'_>, _: &Path) {}
             fn litter(&mut self, folder: BorrowedFd<'_>, name: &Path) {
                 self.0 += usize::from(temp::sweep(folder, name.as_os_str()));
             }

@@ -86,7 +86,7 @@ impl Visit for Scanner<'_> {
         }
     }
 
-    fn file(&mut self, path: &Path) {
+    fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {
         self.found.files.push(Rel::new(path));
     }
 

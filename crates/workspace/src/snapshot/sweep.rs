@@ -337,7 +337,7 @@ impl Visit for Listing {
         self.folders.push((path.into(), stat.map(|stat| stamp(&stat))));
     }
 
-    fn file(&mut self, path: &Path) {
+    fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {
         self.files.push(path.into());
     }
 

@@ -405,6 +405,11 @@ fn mounted_over() {
     assert_eq!(pair.files("word"), ["sub/f"]);
     pair.put("sub/f", "other\n");
     pair.agrees("unmounted");
+    pair.put("lone", "word\n");
+    assert_eq!(pair.files("word"), ["lone"]);
+    run("mount", &["--bind", &pair.at(".gitignore"), &pair.at("lone")]);
+    assert_eq!(pair.files("word"), Vec::<String>::new());
+    pair.agrees("a file is mounted over");
     pair.is(Mode::Events, "local");
 }
 
