@@ -105,9 +105,14 @@ const PROGRAMS = [
   {
     name: 'tsc',
     main: /\/node_modules\/(?:typescript|vue-tsc)\/bin\/(?:vue-)?tsc(?:\.js)?$/,
-    report(plan) {
+    report(plan, main) {
       if (plan.lint && !has('--pretty')) add('--pretty', 'false');
-      if (plan.lint && has('--noEmit')) forgetBuildInfo();
+      if (!plan.lint || !has('--noEmit')) return;
+      // From version 7 on this is another program's launcher, out of our reach.
+      if (plan.linked && !require('node:fs').existsSync(path.join(path.dirname(main), '../lib/getExePath.js'))) {
+        process.argv.splice(process.argv.indexOf('--noEmit'), 1);
+        require('./aside.cjs').keepAside();
+      } else forgetBuildInfo();
     },
   },
 ];
@@ -203,7 +208,7 @@ function act() {
   const program = PROGRAMS.find((known) => known.main.test(main));
   if (!program) return;
   leave();
-  program.report(plan);
+  program.report(plan, main);
   if (!plan.lint && program.tests) require('./report.cjs').emit({ ev: 'found', runner: program.name });
 }
 

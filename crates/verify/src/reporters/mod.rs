@@ -54,6 +54,8 @@ pub(crate) struct ReporterPlan {
     pub args: BTreeMap<&'static str, Vec<String>>,
     /// Findings are wanted rather than test results.
     pub lint: bool,
+    /// The TypeScript projects to check need what others of them write.
+    pub linked: bool,
 }
 
 impl ReporterPlan {
@@ -73,6 +75,7 @@ impl ReporterPlan {
             ("mocha.cjs", include_str!("mocha.cjs")),
             ("node_test.mjs", include_str!("node_test.mjs")),
             ("eslint.cjs", include_str!("eslint.cjs")),
+            ("aside.cjs", include_str!("aside.cjs")),
         ]));
         files
     }

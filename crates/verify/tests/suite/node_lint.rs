@@ -177,6 +177,36 @@ fn a_solution_checks_the_projects_it_refers_to() {
 }
 
 #[test]
+fn projects_that_refer_to_each_other_are_checked_and_nothing_is_written() {
+    let project = project("{}");
+    project.write(
+        "tsconfig.json",
+        r#"{ "files": [], "references": [{ "path": "./lib" }, { "path": "./app/tsconfig.app.json" }] }"#,
+    );
+    let options = r#""compilerOptions": { "composite": true, "strict": true, "types": [], "outDir": "out" }"#;
+    project.write("lib/tsconfig.json", format!("{{ {options} }}"));
+    project.write("lib/t.ts", "export const n: number = 1;\nexport const wrong: number = 'x';\n");
+    project.write(
+        "app/tsconfig.app.json",
+        format!(r#"{{ {options}, "references": [{{ "path": "../lib" }}] }}"#),
+    );
+    project.write("app/u.ts", "import { n } from '../lib/t';\nexport const s: string = n;\n");
+    // Once more with what an older build left, which says otherwise.
+    for before in [None, Some("export declare const n: string;\nexport declare const wrong: number;\n")] {
+        if let Some(types) = before {
+            project.write("lib/out/t.d.ts", types);
+        }
+        let run = project.typecheck();
+        let found: Vec<(&str, u32, &str)> =
+            run.findings.iter().map(|one| (one.file.as_str(), one.line, one.rule.as_str())).collect();
+        assert_eq!(found, [("app/u.ts", 2, "TS2322"), ("lib/t.ts", 2, "TS2322")], "{}", told(&run));
+        let written = std::fs::read_to_string(project.root.join("lib/out/t.d.ts")).ok();
+        assert_eq!(written.as_deref(), before);
+        assert!(!project.root.join("app/out").exists(), "what app builds was written");
+    }
+}
+
+#[test]
 fn prettier_and_biome_format_from_stdin() {
     for (package, config) in [("prettier", ".prettierrc"), ("@biomejs/biome", "biome.json")] {
         let project = project(&format!(r#"{{"devDependencies":{{"{package}":"1"}}}}"#));

@@ -278,6 +278,11 @@ fn every_manager_runs_the_tests_in_its_environment() {
         ("pdm", "pdm.lock", format!("{plain}[tool.pdm]\ndistribution = false\n")),
         ("uv", "uv.lock", plain.to_owned()),
         ("hatch", "hatch.toml", format!("{plain}{hatch}")),
+        (
+            "tox",
+            "",
+            format!("{plain}[tool.tox]\nenv_list = [\"py\"]\n[tool.tox.env_run_base]\nskip_install = true\n"),
+        ),
     ] {
         let mut project = Project::copy("python/unittest");
         project.find_first(bin);
@@ -289,6 +294,7 @@ fn every_manager_runs_the_tests_in_its_environment() {
         project.write("pyproject.toml", text);
         match manager {
             "uv" => project.shell("uv lock -q --offline"),
+            "tox" => {}
             _ => drop(project.write(lock, "")),
         }
         let plan = &project.detector().test_cmd(&project, &verify::TestAsk::default()).expect("a plan")[0];
@@ -296,5 +302,12 @@ fn every_manager_runs_the_tests_in_its_environment() {
         let run = project.test();
         assert!(run.passed > 0 && run.failed > 0, "{manager}: {}", told(&run));
         assert!(run.unread.is_none() && run.incomplete.is_none(), "{manager}: {}", told(&run));
+        if manager == "tox" {
+            // From now on without tox: what it made is there.
+            let plan =
+                &project.detector().test_cmd(&project, &verify::TestAsk::default()).expect("a plan")[0];
+            assert!(plan.program.ends_with(".tox/py/bin/python"), "{plan:#?}");
+            assert_eq!(project.test().passed, run.passed);
+        }
     }
 }

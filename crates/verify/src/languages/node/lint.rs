@@ -176,11 +176,25 @@ pub(super) fn typecheck(facts: &dyn Facts) -> Result<Plan, String> {
         runner: "tsc",
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env,
-        inject: linting(facts).for_node(),
+        inject: ReporterPlan { linked: linked(facts), ..linting(facts) }.for_node(),
         why: vec![why.to_owned()],
         ..Plan::default()
     };
     Ok(own(facts, "tsc", plan))
+}
+
+/// Whether projects that tsconfig.json refers to refer to others themselves.
+fn linked(facts: &dyn Facts) -> bool {
+    let references = |config: &str| -> Vec<String> {
+        let config = facts.read(config).and_then(|text| manifest::jsonc(&text)).unwrap_or_default();
+        let listed = config["references"].as_array().into_iter().flatten();
+        listed.filter_map(|one| one["path"].as_str().map(str::to_owned)).collect()
+    };
+    references("tsconfig.json").iter().any(|path| {
+        let path = path.trim_start_matches("./").trim_end_matches('/');
+        let config = if path.ends_with(".json") { path.to_owned() } else { format!("{path}/tsconfig.json") };
+        !references(&config).is_empty()
+    })
 }
 
 /// Whether a tsconfig only refers to others: without `-b` nothing would be checked.
