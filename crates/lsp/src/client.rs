@@ -1,7 +1,7 @@
 //! The connection: requests out, answers in, and what the server tells on the way.
 
 use crate::{
-    ChangeKind, Diagnostic, Encoding, Kind, codec,
+    Diagnostic, Encoding, Kind, codec,
     types::{diagnostics, tsserver_diagnostics},
     uri::to_uri,
 };
@@ -28,8 +28,6 @@ const OPEN: usize = 96;
 const AGAIN: u32 = 40;
 /// How long a sign is waited for that a server may not give.
 const SIGN: Duration = Duration::from_secs(3);
-/// Files of one change that rust-analyzer is asked for, to be sure that it has them.
-const CONFIRMED: usize = 64;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,12 +62,6 @@ pub(crate) struct Work {
     message: String,
 }
 
-impl Work {
-    pub(crate) fn new(title: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { title: title.into(), message: message.into() }
-    }
-}
-
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.message.as_str() {
@@ -84,6 +76,8 @@ impl fmt::Display for Work {
 pub(crate) struct State {
     pub(crate) works: BTreeMap<String, Work>,
     pub(crate) quiescent: Option<bool>,
+    /// Whether it has rested once.
+    rested: bool,
     /// Looks for sources.
     pub(crate) scans: u64,
     /// The look that must be over.
@@ -301,6 +295,18 @@ impl Client {
         lock(&self.0.documents).open.keys().cloned().collect()
     }
 
+    /// Whether it can be shown files now: a file that is opened before rust-analyzer has found it makes that load the
+    /// project once more.
+    #[must_use]
+    pub fn takes_files(&self) -> bool {
+        self.kind() != Kind::RustAnalyzer || lock(&self.0.state).rested
+    }
+
+    /// Whether a document is open.
+    pub(crate) fn is_open(&self, path: &Path) -> bool {
+        lock(&self.0.documents).open.contains_key(path)
+    }
+
     /// Shows the server a text in place of a file's, or what it is now.
     pub fn show(&self, path: &Path, text: &str) {
         let mut documents = lock(&self.0.documents);
@@ -348,78 +354,10 @@ impl Client {
         self.notify("textDocument/didClose", json!({"textDocument": {"uri": to_uri(path)}}));
     }
 
-    /// Tells of files that changed on disk and waits until the server goes by them. `text` gives what a file
-    /// holds now.
-    ///
-    /// # Errors
-    /// The server has gone.
-    pub async fn absorb(
-        &self,
-        changes: &[(PathBuf, ChangeKind)],
-        text: impl Fn(&Path) -> Option<String>,
-    ) -> Result<(), Error> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let kind = self.kind();
-        let new = |(path, change): &(PathBuf, ChangeKind)| {
-            *change != ChangeKind::Changed && kind.looks_again_for(path)
-        };
-        if changes.iter().any(new) {
-            let mut state = lock(&self.0.state);
-            state.wanted = state.scans + 1;
-        }
-        let all: Vec<Value> = changes
-            .iter()
-            .map(|(path, change)| json!({"uri": to_uri(path), "type": change.number()}))
-            .collect();
-        self.notify("workspace/didChangeWatchedFiles", json!({"changes": all}));
-        if kind != Kind::RustAnalyzer {
-            return Ok(());
-        }
-        if changes.iter().any(|(path, _)| kind.reloads_for(path)) {
-            self.restless().await;
-        }
-        for (path, change) in changes.iter().take(CONFIRMED) {
-            self.confirm(path, *change, &text).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until rust-analyzer has begun to load the project anew, which it does not say at once.
-    async fn restless(&self) {
-        let mut news = self.0.news.subscribe();
-        let begun = async { while self.settled() && news.changed().await.is_ok() {} };
-        // A change that is none to it makes it load nothing.
-        let _ = timeout(Duration::from_secs(1), begun).await;
-    }
-
-    /// rust-analyzer reads changed files on another thread: it is asked until it has this one.
-    async fn confirm(
-        &self,
-        path: &Path,
-        change: ChangeKind,
-        text: &impl Fn(&Path) -> Option<String>,
-    ) -> Result<(), Error> {
-        let open = lock(&self.0.documents).open.contains_key(path);
-        if open || path.extension().is_none_or(|end| end != "rs") {
-            return Ok(());
-        }
-        let now = (change != ChangeKind::Deleted).then(|| text(path)).flatten();
-        let asked = json!({"uri": to_uri(path)});
-        let until = async {
-            loop {
-                let known = self.request("rust-analyzer/viewFileText", asked.clone()).await;
-                match (&known, &now) {
-                    (Err(Error::Gone), _) => return Err(Error::Gone),
-                    (Ok(Value::String(known)), Some(now)) if known == now => return Ok(()),
-                    (Err(_), None) => return Ok(()),
-                    _ => sleep(Duration::from_millis(2)).await,
-                }
-            }
-        };
-        // A file of no crate is never known.
-        timeout(Duration::from_millis(300), until).await.unwrap_or(Ok(()))
+    /// The server is to look for sources once more before it is believed again.
+    pub(crate) fn expect_look(&self) {
+        let mut state = lock(&self.0.state);
+        state.wanted = state.scans + 1;
     }
 
     /// What is wrong with a file, as of now. The file should be open.
@@ -614,7 +552,7 @@ impl Inner {
                 let token = token.to_string();
                 match value.get("kind").and_then(Value::as_str) {
                     Some("begin") => {
-                        let work = Work::new(text(value, "title"), text(value, "message"));
+                        let work = Work { title: text(value, "title"), message: text(value, "message") };
                         state.works.insert(token, work);
                     }
                     Some("report") => {
@@ -630,6 +568,7 @@ impl Inner {
             }
             "experimental/serverStatus" => {
                 state.quiescent = params.get("quiescent").and_then(Value::as_bool);
+                state.rested |= state.quiescent == Some(true);
                 let bad = params.get("health").and_then(Value::as_str).is_some_and(|health| health != "ok");
                 state.trouble = bad.then(|| text(params, "message")).filter(|why| !why.is_empty());
             }

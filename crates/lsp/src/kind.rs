@@ -23,9 +23,6 @@ pub enum Kind {
 /// How long a sign is waited for that a server may not give.
 const SIGN: Duration = Duration::from_secs(5);
 
-/// Where rust-analyzer reports that it works ahead of questions.
-const PRIMING: &str = "cachePriming";
-
 /// What a server is doing.
 pub(crate) struct Doing {
     pub(crate) what: String,
@@ -53,10 +50,11 @@ impl Kind {
         matches!(self, Self::TypeScript | Self::Pyright | Self::Other | Self::NativeTypeScript)
     }
 
-    /// Whether a change of this file makes it load the project anew.
-    pub(crate) fn reloads_for(self, path: &Path) -> bool {
+    /// Whether it is asked for this file when that has changed: it reads files when it likes.
+    pub(crate) fn confirms(self, path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        self == Self::RustAnalyzer && matches!(name, "Cargo.toml" | "rust-project.json")
+        let governs = matches!(name, "Cargo.toml" | "Cargo.lock" | "rust-project.json");
+        self == Self::RustAnalyzer && (governs || path.extension().is_some_and(|end| end == "rs"))
     }
 
     /// What it is still doing; nothing when its answers can be trusted.
@@ -68,14 +66,11 @@ impl Kind {
         };
         match self {
             Self::RustAnalyzer if state.quiescent == Some(true) => None,
+            // It is believed at its own word alone: between two pieces of work that it reports there may be a third
+            // that it has not begun.
             Self::RustAnalyzer => {
-                let mut works = state.works.iter().filter(|(token, _)| !token.contains(PRIMING));
-                let work = works.next().map(|(_, work)| work.to_string());
-                // It rests only once it has worked out what nobody has asked for yet; that begins when the
-                // project is loaded.
-                let loaded = work.is_none() && state.works.keys().any(|token| token.contains(PRIMING));
-                let what = work.unwrap_or_else(|| "loading the project".to_owned());
-                (!loaded).then_some(Doing { what, patience: None })
+                let work = state.works.values().next().map(ToString::to_string);
+                Some(Doing { what: work.unwrap_or_else(|| "loading the project".to_owned()), patience: None })
             }
             Self::Pyright if state.scans < state.wanted.max(1) => {
                 Some(Doing { what: "looking for source files".to_owned(), patience: Some(SIGN) })
@@ -93,29 +88,5 @@ impl Kind {
     /// Whether what becomes of this file makes it look for sources again.
     pub(crate) fn looks_again_for(self, path: &Path) -> bool {
         self == Self::Pyright && path.extension().is_some_and(|end| end == "py" || end == "pyi")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::Work;
-
-    #[test]
-    fn rust_analyzer_is_ready_when_it_rests_or_works_ahead() {
-        let mut state = State::default();
-        let waits = |state: &State| Kind::RustAnalyzer.waits_for(state).map(|doing| doing.what);
-        assert_eq!(waits(&state).as_deref(), Some("loading the project"));
-        state.quiescent = Some(false);
-        state.works.insert("\"rustAnalyzer/Fetching\"".to_owned(), Work::new("Fetching", "metadata"));
-        assert_eq!(waits(&state).as_deref(), Some("Fetching: metadata"));
-        state.works.insert("\"rustAnalyzer/cachePriming\"".to_owned(), Work::new("Indexing", ""));
-        assert_eq!(waits(&state).as_deref(), Some("Fetching: metadata"), "it loads the project anew");
-        state.works.remove("\"rustAnalyzer/Fetching\"");
-        assert_eq!(waits(&state), None);
-        state.works.clear();
-        assert!(waits(&state).is_some());
-        state.quiescent = Some(true);
-        assert_eq!(waits(&state), None);
     }
 }

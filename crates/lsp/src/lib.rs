@@ -5,6 +5,7 @@
 //! answers can be trusted ([`Client::settle`]): an answer before that may be wrong, and is worse than a wait.
 //! [`Documents`](Client::show) hold what a server was told; columns are converted to what was agreed on.
 
+mod absorb;
 mod client;
 mod codec;
 mod edit;
@@ -13,6 +14,7 @@ mod position;
 mod types;
 mod uri;
 
+pub use absorb::OnDisk;
 pub use client::{Client, Error, Hello};
 pub use edit::{TextChange, apply};
 pub use kind::Kind;

@@ -1,7 +1,7 @@
 //! The client against a server that says what a test tells it to.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use lsp::{ChangeKind, Client, Encoding, Error, Hello, Kind};
+use lsp::{ChangeKind, Client, Encoding, Error, Hello, Kind, OnDisk};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -120,7 +120,8 @@ async fn rust_analyzer_is_trusted_when_it_rests() {
     let (client, mut server) = introduced(Kind::RustAnalyzer, json!({}), json!({})).await;
     let mut told = Vec::new();
     let (settled, ()) = tokio::join!(client.settle(|doing| told.push(doing.to_owned())), async {
-        let begin = json!({"token": "t", "value": {"kind": "begin", "title": "Indexing", "message": "1/2"}});
+        let value = json!({"kind": "begin", "title": "Indexing", "message": "1/2"});
+        let begin = json!({"token": "rustAnalyzer/cachePriming", "value": value});
         server.say(json!({"jsonrpc": "2.0", "method": "$/progress", "params": begin})).await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let rest = json!({"quiescent": true, "health": "warning", "message": "no sysroot"});
@@ -132,6 +133,66 @@ async fn rust_analyzer_is_trusted_when_it_rests() {
     assert_eq!(client.trouble().as_deref(), Some("no sysroot"));
 }
 
+/// rust-analyzer says whether it rests.
+async fn status(server: &mut Server, quiescent: bool) {
+    let params = json!({"quiescent": quiescent, "health": "ok"});
+    server.say(json!({"jsonrpc": "2.0", "method": "experimental/serverStatus", "params": params})).await;
+}
+
+#[tokio::test]
+async fn rust_analyzer_takes_files_once_it_has_loaded_and_tells_first_what_they_make_it_do() {
+    let (client, mut server) = introduced(Kind::RustAnalyzer, json!({}), json!({})).await;
+    assert!(!client.takes_files());
+    let (settled, ()) = tokio::join!(client.settle(|_| {}), status(&mut server, true));
+    settled.unwrap();
+    assert!(client.takes_files());
+    let file = Path::new("/p/new.rs");
+    let (shown, ()) = tokio::join!(client.present(file, "fn f() {}"), async {
+        assert_eq!(server.hear().await["method"], "textDocument/didOpen");
+        let asked = server.hear().await;
+        assert_eq!(asked["method"], "rust-analyzer/viewFileText");
+        status(&mut server, false).await;
+        server.reply(&asked, json!("fn f() {}")).await;
+    });
+    shown.unwrap();
+    assert!(!client.settled() && client.takes_files());
+}
+
+#[tokio::test]
+async fn rust_analyzer_is_asked_until_it_has_a_file_as_it_is() {
+    let (client, mut server) = introduced(Kind::RustAnalyzer, json!({}), json!({})).await;
+    let changed = |name: &str| (Path::new("/p").join(name), ChangeKind::Changed);
+    let now = |path: &Path| match path.file_name().unwrap().to_str().unwrap() {
+        "gone.rs" => OnDisk::Gone,
+        "large.rs" => OnDisk::Other,
+        "bad.rs" => OnDisk::Text("\u{fffd}".to_owned()),
+        _ => OnDisk::Text("two\r\n".to_owned()),
+    };
+    let all = ["Cargo.toml", "gone.rs", "bad.rs", "large.rs", "notes.txt"].map(changed);
+    let (done, ()) = tokio::join!(client.absorb(&all, now), async {
+        let told = server.hear().await;
+        assert_eq!(told["params"]["changes"].as_array().unwrap().len(), 5);
+        let mut asked = server.hear().await;
+        for (name, answer) in [("large", json!("x")), ("bad", json!("")), ("gone", Value::Null)] {
+            assert_eq!(asked["params"]["uri"], format!("file:///p/{name}.rs"));
+            server.reply(&asked, answer).await;
+            asked = server.hear().await;
+        }
+        assert_eq!(asked["params"]["uri"], "file:///p/Cargo.toml");
+        // It read the file before that changed once more: it is told again.
+        while asked["method"] != "workspace/didChangeWatchedFiles" {
+            server.reply(&asked, json!("one\n")).await;
+            asked = server.hear().await;
+        }
+        assert_eq!(asked["params"]["changes"][0]["uri"], "file:///p/Cargo.toml");
+        let asked = server.hear().await;
+        status(&mut server, false).await;
+        server.reply(&asked, json!("\u{feff}two\n")).await;
+    });
+    done.unwrap();
+    assert!(!client.settled());
+}
+
 #[tokio::test]
 async fn documents_open_once_change_when_they_differ_and_are_told_of_files() {
     let (client, mut server) = introduced(Kind::Gopls, json!({}), json!({})).await;
@@ -139,7 +200,7 @@ async fn documents_open_once_change_when_they_differ_and_are_told_of_files() {
     client.show(file, "package a");
     client.show(file, "package a");
     client.show(file, "package b");
-    client.absorb(&[(file.to_owned(), ChangeKind::Created)], |_| None).await.unwrap();
+    client.absorb(&[(file.to_owned(), ChangeKind::Created)], |_| OnDisk::Gone).await.unwrap();
     client.hide(file);
     client.hide(file);
     client.notify("end", Value::Null);

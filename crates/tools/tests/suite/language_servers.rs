@@ -1,6 +1,7 @@
 //! Code by meaning, with the real language servers, over one root that holds all four languages.
 
 use crate::{
+    loading::{between, programs},
     support::{Bench, Client, Setup, until, watched},
     verify::{copy, equipped, equipped_with, fixture},
 };
@@ -541,9 +542,7 @@ fn only(program: &str) -> Bench {
 /// The same with what `place` puts where the program is looked for; it is told where the real one is.
 fn with_program(name: &str, program: &str, place: impl FnOnce(&Path, &Path)) -> Bench {
     let mut setup = Setup::default();
-    // Commands have a /tmp of their own.
-    let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{program}"));
-    fs::create_dir_all(&tools).unwrap();
+    let tools = programs(&format!("{name}-{program}"));
     let _ = fs::remove_file(tools.join(program));
     place(&testkit::tools::python("python").with_file_name(program), &tools.join(program));
     setup.settings.environment.retain(|(name, _)| name != "PATH" && name != "VIRTUAL_ENV");
@@ -586,40 +585,19 @@ async fn python_has_other_servers_too() {
     );
 }
 
-/// Stands between the product and a real server: before a question for a new name reaches that, it changes a file that
-/// the answer will be about, once or again and again.
-const MEDDLER: &str = r#"#!/usr/bin/python3
-import os, subprocess, sys, threading
-real = subprocess.Popen(["REAL", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-def back():
-    while data := os.read(real.stdout.fileno(), 65536):
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    os._exit(0)
-threading.Thread(target=back, daemon=True).start()
-while head := sys.stdin.buffer.readline():
-    length = 0
-    while head.strip():
-        if head.lower().startswith(b"content-length:"):
-            length = int(head.split(b":")[1])
-        head = sys.stdin.buffer.readline()
-    body = sys.stdin.buffer.read(length)
-    if b'"textDocument/rename"' in body and os.path.exists("meddle.txt"):
+/// Before a question for a new name reaches the server, it changes a file that the answer will be about, once or again
+/// and again.
+const MEDDLE: &str = r#"if b'"textDocument/rename"' in body and os.path.exists("meddle.txt"):
         if open("meddle.txt").read() == "once":
             os.remove("meddle.txt")
         text = open("calc.py").read()
-        open("calc.py", "w").write('# meddled\n' + text)
-    real.stdin.write(b"Content-Length: %d\r\n\r\n" % length + body)
-    real.stdin.flush()
-real.stdin.close()
-"#;
+        open("calc.py", "w").write('# meddled\n' + text)"#;
 
 /// What a server answers about files as they were is not written into them as they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rename_is_about_the_files_as_they_are() {
     let bench = with_program("meddled", "basedpyright-langserver", |real, here| {
-        fs::write(here, MEDDLER.replace("REAL", real.to_str().unwrap())).unwrap();
-        fs::set_permissions(here, fs::Permissions::from_mode(0o755)).unwrap();
+        between(real, here, MEDDLE, "pass");
     });
     let client = bench.client();
     let read = |file: &str| fs::read_to_string(bench.root().join(file)).unwrap();

@@ -8,6 +8,7 @@ mod feedback;
 mod files;
 mod hooks;
 mod language_servers;
+mod loading;
 mod orphans;
 mod pipeline;
 mod probes;

@@ -95,10 +95,15 @@ pub(super) async fn up(
 }
 
 /// Makes a server know the workspace as it is now and waits until it has loaded its project; gives a file's text.
-/// The file is shown first: what is asked about it then can be made ready together with the project.
+/// The file is shown first where that can be: what is asked about it then can be made ready together with the project.
 pub(super) async fn fresh(call: &Call, server: &InUse, file: &ContainedPath) -> Result<String, Trouble> {
-    let texts = server.sync(call, std::slice::from_ref(file)).await?;
+    let shown = server.client.takes_files();
+    let mut texts = server.sync(call, std::slice::from_ref(file)).await?;
     server.settle(call).await?;
+    if !shown {
+        texts = server.sync(call, std::slice::from_ref(file)).await?;
+        server.settle(call).await?;
+    }
     Ok(texts.into_iter().next().unwrap_or_default())
 }
 

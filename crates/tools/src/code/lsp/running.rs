@@ -4,11 +4,11 @@ use super::{
     diagnostics::Said,
     memory,
     pool::Key,
-    told::{Asked, Told},
+    told::{Asked, Told, on_disk},
     trouble::Trouble,
 };
 use crate::{Call, Place, ProgressUpdate, ToolError, call::Pace, verify::Candidates};
-use ::lsp::{Client, Hello, Kind};
+use ::lsp::{Client, Hello, Kind, OnDisk};
 use ::verify::{Detector, ServerPlan};
 use config::Limits;
 use sandbox::{Control, EnvEntry, Sandbox, StartRequest, Stdio};
@@ -355,7 +355,8 @@ impl Running {
         }
     }
 
-    /// Tells the server everything that changed in the workspace, and shows it these files. Gives their texts.
+    /// Tells the server everything that changed in the workspace, and shows it these files if it takes any now. Gives
+    /// their texts.
     pub(super) async fn sync(&self, call: &Call, shown: &[ContainedPath]) -> Result<Vec<String>, Trouble> {
         Ok(self.sync_telling(call, shown).await?.texts)
     }
@@ -364,9 +365,9 @@ impl Running {
     pub(super) async fn sync_telling(&self, call: &Call, shown: &[ContainedPath]) -> Result<Synced, Trouble> {
         let told = Arc::clone(&self.told).lock_owned().await;
         let open: HashSet<PathBuf> = self.client.open().iter().filter_map(|path| self.ours(path)).collect();
-        let (wanted, confirm) = (shown.to_vec(), self.client.kind() == Kind::RustAnalyzer);
+        let wanted = shown.to_vec();
         let look = move |call: &Call| {
-            let asked = Asked { open: &open, shown: &wanted, confirm };
+            let asked = Asked { open: &open, shown: &wanted };
             let seen = told.look(&call.workspace, &asked)?;
             Ok((told, open, seen))
         };
@@ -393,10 +394,12 @@ impl Running {
         }
         told.follow(seen.stand);
         self.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
-        let text = |path: &Path| seen.changed.get(&self.ours(path)?)?.clone().flatten();
-        self.in_time(call, self.client.absorb(&changes, text)).await?;
-        for (path, text) in shown.iter().zip(&seen.shown) {
-            self.client.show(&self.theirs(path.relative()), text);
+        let now = |path: &Path| self.ours(path).map_or(OnDisk::Other, |file| on_disk(&self.workspace, &file));
+        self.in_time(call, self.client.absorb(&changes, now)).await?;
+        if self.client.takes_files() {
+            for (path, text) in shown.iter().zip(&seen.shown) {
+                self.in_time(call, self.client.present(&self.theirs(path.relative()), text)).await?;
+            }
         }
         Ok(Synced { texts: seen.shown, changed: seen.changed.into_keys().collect() })
     }

@@ -1,7 +1,7 @@
 //! What a server knows of the workspace, and what there is to tell it.
 
 use crate::ToolError;
-use ::lsp::ChangeKind;
+use ::lsp::{ChangeKind, OnDisk};
 use ::verify::Detector;
 use std::{
     collections::{HashMap, HashSet},
@@ -35,8 +35,6 @@ pub(super) struct Told {
 pub(super) struct Asked<'a> {
     pub(super) open: &'a HashSet<PathBuf>,
     pub(super) shown: &'a [ContainedPath],
-    /// Whether texts of closed files are needed too.
-    pub(super) confirm: bool,
 }
 
 /// What there is to tell.
@@ -131,8 +129,7 @@ impl Told {
                 continue;
             }
             let place = place.filter(|_| kind.is_some());
-            let source_of_rust = || relative.extension().is_some_and(|end| end == "rs");
-            let needed = asked.open.contains(&relative) || (asked.confirm && source_of_rust());
+            let needed = asked.open.contains(&relative);
             let now = place.map(|place| if needed { source(workspace, &place).ok() } else { None });
             changed.insert(relative, now);
         }
@@ -179,6 +176,16 @@ fn version(workspace: &Workspace, file: &Path) -> Option<Version> {
     Some(Version::of(&workspace.read_bytes(&path, LARGEST).ok()?))
 }
 
+/// What there is of a file now.
+pub(super) fn on_disk(workspace: &Workspace, relative: &Path) -> OnDisk {
+    let Ok(path) = workspace.resolve(relative) else { return OnDisk::Other };
+    match (source(workspace, &path), workspace.kind(&path)) {
+        (Ok(text), _) => OnDisk::Text(text),
+        (Err(_), None) => OnDisk::Gone,
+        (Err(_), Some(_)) => OnDisk::Other,
+    }
+}
+
 /// A source's text as servers see it: without a byte order mark.
 pub(super) fn source(workspace: &Workspace, path: &ContainedPath) -> Result<String, ToolError> {
     let bytes = workspace.read_bytes(path, LARGEST)?;
@@ -198,7 +205,7 @@ mod tests {
     use workspace::LiveOptions;
 
     fn changed(told: &Told, workspace: &Workspace) -> (Vec<(PathBuf, bool)>, Stand) {
-        let asked = Asked { open: &HashSet::new(), shown: &[], confirm: false };
+        let asked = Asked { open: &HashSet::new(), shown: &[] };
         let seen = told.look(workspace, &asked).unwrap().expect("no new server is needed");
         let mut all: Vec<_> = seen.changed.into_iter().map(|(path, now)| (path, now.is_some())).collect();
         all.sort();
