@@ -1,6 +1,7 @@
 //! What a session has read.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::diff::unified_diff;
@@ -50,6 +51,11 @@ impl Ledger {
     /// The version that the session has seen.
     pub fn version(&self, path: &ContainedPath) -> Option<Version> {
         self.seen.get(path).map(|seen| seen.version)
+    }
+
+    /// Whether the session has seen the file at this path below the root.
+    pub fn has(&self, relative: &Path) -> bool {
+        self.seen.contains_key(relative)
     }
 
     /// The content that the session has seen, if it is still held.

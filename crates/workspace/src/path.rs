@@ -1,6 +1,6 @@
 //! Paths that were resolved inside a workspace, and how a path is shown.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,6 +17,12 @@ pub struct ContainedPath {
 impl ContainedPath {
     /// The path below the workspace's root; empty for the root itself.
     pub fn relative(&self) -> &Path {
+        &self.relative
+    }
+}
+
+impl Borrow<Path> for ContainedPath {
+    fn borrow(&self) -> &Path {
         &self.relative
     }
 }

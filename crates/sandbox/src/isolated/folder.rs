@@ -131,6 +131,20 @@ impl Folder {
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
+
+    /// Removes a name and, of a folder, what is in it: so many levels, and so many names in each.
+    pub(crate) fn remove_all(&self, name: &OsStr, depth: usize, most: usize) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) if depth > 0 => {
+                let inner = self.enter(name)?;
+                for name in inner.names(most)? {
+                    inner.remove_all(&name, depth - 1, most)?;
+                }
+                Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+            }
+            done => Ok(done?),
+        }
+    }
 }
 
 /// [`Folder::read`] of a path.

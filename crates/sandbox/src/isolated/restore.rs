@@ -11,7 +11,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Larger files than this are no hooks: of them only changes are noticed.
@@ -23,6 +23,9 @@ const ENTRIES: usize = 4096;
 const DEEPEST: usize = 16;
 /// Where what was undone is kept, inside the repository.
 const ASIDE: &str = "undone-by-sandbox";
+/// How much of it is kept besides what the last commands changed, and for how long.
+const KEPT: usize = 100;
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Was {
@@ -81,6 +84,10 @@ impl Change {
     }
 }
 
+fn millis() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
 fn look(path: &Path, seen: &mut Seen) {
     let mut room = ALTOGETHER;
     if let Ok((folder, name)) = Folder::above(path) {
@@ -133,6 +140,11 @@ impl Snapshot {
     pub(crate) fn restore(&self) -> Vec<Change> {
         let mut now = Seen::new();
         self.roots.iter().for_each(|root| look(root, &mut now));
+        if now == self.before {
+            return Vec::new();
+        }
+        // First: whatever the remarks are about to name stays.
+        self.tidy();
         let mut changes: Vec<Change> = Vec::new();
         // Parents come first in both.
         for (path, is) in &now {
@@ -193,10 +205,31 @@ impl Snapshot {
         Ok(folder)
     }
 
+    /// Removes what was moved aside long ago, and all but the last when there is much. What has another name than
+    /// [`Snapshot::keep`] gives is not ours.
+    fn tidy(&self) {
+        let aside = |common: &PathBuf| Folder::open(common)?.enter(OsStr::new(ASIDE));
+        let Some(Ok(aside)) = self.common.as_ref().map(aside) else { return };
+        let when = |name: &OsStr| name.to_string_lossy().split_once('-')?.0.parse::<u128>().ok();
+        let mut all: Vec<(u128, OsString)> = aside
+            .names(ENTRIES)
+            .into_iter()
+            .flatten()
+            .filter_map(|name| Some((when(&name)?, name)))
+            .collect();
+        all.sort_unstable();
+        let oldest = millis().saturating_sub(KEPT_FOR.as_millis());
+        let aged = all.iter().take_while(|(time, _)| *time < oldest).count();
+        for (_, name) in &all[..aged.max(all.len().saturating_sub(KEPT))] {
+            // What cannot be removed harms nobody.
+            let _ = aside.remove_all(name, DEEPEST, ENTRIES);
+        }
+    }
+
     /// Moves something out of git's sight and says where it is now.
     fn keep(&self, path: &Path) -> io::Result<PathBuf> {
         let (from, name) = Folder::above(path)?;
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let time = millis();
         let label = |front: &str, back: &str| {
             let mut label = OsString::from(front);
             label.push(name);

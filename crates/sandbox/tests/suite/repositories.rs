@@ -5,7 +5,12 @@ use sandbox::{
     Request, Response, Sandbox,
     isolated::{Isolated, Tier},
 };
-use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const TIERS: [Tier; 2] = [Tier::Namespaces, Tier::Landlock];
@@ -324,6 +329,36 @@ async fn what_is_undone_is_kept() {
     let kept = note.split("kept as ").nth(1).unwrap().split(',').next().unwrap();
     assert!(fs::read_to_string(kept).unwrap().contains("Ann"), "{note}");
     assert_eq!(names(&workspace.join(".git/undone-by-sandbox")).len(), 2);
+}
+
+/// What is kept is bounded by number and age; what is not the sandbox's own, and what links lead to, stays.
+#[tokio::test]
+async fn what_is_kept_is_not_kept_for_ever() {
+    let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+    let workspace = folder.path().join("work");
+    run("git", &["init", "-q", workspace.to_str().unwrap()]);
+    let kept = workspace.join(".git/undone-by-sandbox");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let days = |count: u128| now - count * 24 * 3600 * 1000;
+    fs::create_dir_all(kept.join(format!("{}-hooks/deep/er", days(8)))).unwrap();
+    fs::create_dir(workspace.join("precious")).unwrap();
+    fs::write(workspace.join("precious/file"), "precious").unwrap();
+    for place in [kept.join(format!("{}-hooks/deep/link", days(8))), kept.join(format!("{}-link", days(9)))] {
+        symlink(workspace.join("precious"), place).unwrap();
+    }
+    fs::write(kept.join("a note of mine"), "").unwrap();
+    (0..150).for_each(|n| fs::write(kept.join(format!("{}-config", days(1) + n)), "").unwrap());
+    let sandbox = build(Tier::Landlock, &workspace);
+    assert!(sh(&sandbox, "true").await.outcome.success());
+    assert_eq!(names(&kept).len(), 153, "nothing was undone");
+    let response = sh(&sandbox, "echo evil > .git/hooks/post-merge").await;
+    assert!(response.notes.iter().any(|note| note.contains("kept as")), "{response:?}");
+    let left = names(&kept);
+    assert_eq!(left.len(), 102, "{left:?}");
+    assert!(left.contains(&format!("{}-config", days(1) + 149)), "{left:?}");
+    assert!(left.iter().any(|name| name.ends_with("-post-merge")), "{left:?}");
+    assert!(left.contains(&"a note of mine".to_owned()), "{left:?}");
+    assert_eq!(fs::read_to_string(workspace.join("precious/file")).unwrap(), "precious");
 }
 
 #[tokio::test]

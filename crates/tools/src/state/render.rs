@@ -183,6 +183,14 @@ fn check_source(tool: &str, source: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
+/// Draws from stdin to stdout with 2 GiB of memory at most: a single node may ask for a picture of four. Exit 127: there
+/// is no such program.
+const DOT: &str = r#"
+command -v dot > /dev/null || exit 127
+ulimit -v 2097152 2> /dev/null
+exec dot "-T$1"
+"#;
+
 fn dot(format: Format) -> Request {
     Request {
         // As for a web service: no file named in a graph is opened.
@@ -190,7 +198,7 @@ fn dot(format: Format) -> Request {
             EnvEntry::Set("SERVER_NAME".to_owned(), "codegen-sandbox".to_owned()),
             EnvEntry::Set("GV_FILE_PATH".to_owned(), String::new()),
         ],
-        ..Request::new("dot").args([format!("-T{}", format.name())])
+        ..Request::new("bash").args(["-c", DOT, "render_dot", format.name()])
     }
 }
 
@@ -240,7 +248,7 @@ fn judge(tool: &str, response: &Response, timeout: u64) -> Result<String, ToolEr
             "render_mermaid needs the program `mmdc`, which is neither in node_modules/.bin nor on the PATH",
             "npm install @mermaid-js/mermaid-cli, and a Chromium for it (Debian: apt install chromium)",
         )),
-        Outcome::NotFound { .. } => Err(ToolError::with_hint(
+        Outcome::NotFound { .. } | Outcome::Exited(127) => Err(ToolError::with_hint(
             "render_dot needs the program `dot` of Graphviz, which is not installed",
             "the package is called graphviz",
         )),

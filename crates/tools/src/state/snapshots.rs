@@ -323,14 +323,17 @@ pub(super) fn list_changes(changes: &[(Change, PathBuf)], text: &mut String) -> 
 
 /// What the session has read is now what was put back: it may go on from there.
 pub(super) async fn refresh(call: &Call, changes: &[(Change, PathBuf)]) {
-    let changes = changes.to_vec();
+    let read: Vec<(Change, PathBuf)> = call.session.ledgers.with(&call.workspace, |ledger| {
+        let read = |change: &&(Change, PathBuf)| change.0 != Change::KeptIgnored && ledger.has(&change.1);
+        changes.iter().filter(read).cloned().collect()
+    });
+    if read.is_empty() {
+        return;
+    }
     let refreshed = call.blocking(move |call| {
-        for (change, path) in changes.into_iter().filter(|(change, _)| *change != Change::KeptIgnored) {
+        for (change, path) in read {
             let Ok(path) = call.workspace.resolve_entry(&path) else { continue };
             let ledgers = &call.session.ledgers;
-            if ledgers.with(&call.workspace, |ledger| ledger.version(&path)).is_none() {
-                continue;
-            }
             let read = call.workspace.read(&path, &WindowSpec { limit: 1, ..WindowSpec::default() });
             ledgers.with(&call.workspace, |ledger| match read {
                 Ok(read) if change != Change::Deleted => ledger.record(&path, read.version, read.bytes),

@@ -98,6 +98,21 @@ async fn an_endless_drawing_is_ended() {
     assert!(!bench.root().join("g.svg").exists());
 }
 
+/// One node can ask for a picture that takes more memory than many machines have.
+#[tokio::test]
+async fn a_huge_picture_is_refused_at_once() {
+    let bench = Bench::new();
+    let client = bench.client();
+    for source in
+        ["digraph { a [width=100000 height=100000] }", "digraph { dpi=1000000 a [width=1000 height=1000] }"]
+    {
+        let text = client.err("render_dot", json!({"source": source, "output_path": "g.png"})).await;
+        assert!(text.starts_with("render_dot: ") && text.contains("out of memory"), "{text}");
+        assert!(!text.contains("timed out"), "{text}");
+        assert!(!bench.root().join("g.png").exists());
+    }
+}
+
 #[tokio::test]
 async fn a_missing_program_is_named() {
     let mut setup = Setup::default();

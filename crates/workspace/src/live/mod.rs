@@ -159,6 +159,13 @@ impl Workspace {
         if events { self.changes_since(cursor) } else { None }
     }
 
+    /// A cursor from which on no change will be missing, though some may be old; `None` where [`Self::events_since`]
+    /// is. Costs nothing: whatever waits to be looked at waits on.
+    pub(crate) fn events_cursor(&self) -> Option<u64> {
+        let guard = self.live.get()?.lock();
+        guard.as_ref().filter(|state| state.mode == Mode::Events).map(|state| state.log.cursor())
+    }
+
     /// Whether nothing changed since `cursor`, as far as that can be told without waiting for anybody and without
     /// looking at changed files. `false` says nothing.
     pub(crate) fn quiet_since(&self, cursor: u64) -> bool {

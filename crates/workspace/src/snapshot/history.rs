@@ -7,17 +7,19 @@
 use super::{
     SnapshotError, Snapshots, State,
     look::{self, Look, Looks},
-    object::{Commit, Entry, Kind, Mode, Oid},
-    pack::PackWriter,
+    object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
+    pack::{PackWriter, sync_all},
     pending::{After, Caller, Edit},
+    restore::Intent,
     step::{By, Note, Step},
-    store::Store,
+    store::{Draft, Exclusive, Staged, Store},
     sweep::{Found, Sweep},
     tree::Known,
 };
 use crate::{ContainedPath, Workspace, beneath::as_path, walk};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fs::File,
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -61,17 +63,38 @@ pub(super) struct Open {
 }
 
 /// Steps in the making, written all at once.
-struct Batch {
-    writer: PackWriter,
-    steps: Vec<Step>,
+pub(super) struct Batch {
+    pub(super) writer: PackWriter,
+    pub(super) steps: Vec<Step>,
+    /// Files of the store that are to appear together with them.
+    pub(super) drafts: Vec<Draft>,
     /// Whether a file belongs to no snapshot, for those that were asked about: finding out reads all rules.
     left_out: HashMap<Vec<u8>, bool>,
 }
 
 impl Batch {
-    fn new(store: &Store) -> Self {
-        Self { writer: store.writer(), steps: Vec::new(), left_out: HashMap::new() }
+    pub(super) fn new(store: &Store) -> Self {
+        Self { writer: store.writer(), steps: Vec::new(), drafts: Vec::new(), left_out: HashMap::new() }
     }
+
+    /// A tree that is here or in the store.
+    pub(super) fn tree(&self, store: &Store, id: &Oid) -> io::Result<Level> {
+        self.writer.tree(id).and_then(decode_tree).map_or_else(|| store.tree(id), Ok)
+    }
+}
+
+/// Steps that are written aside.
+pub(super) struct Prepared<'s> {
+    staged: Staged<'s>,
+    /// The history with them, when there are any.
+    steps: Option<Vec<Step>>,
+}
+
+/// What the journal said.
+struct News {
+    cursor: u64,
+    /// `None`: only stamps can tell.
+    paths: Option<Vec<PathBuf>>,
 }
 
 impl Snapshots {
@@ -138,7 +161,8 @@ impl Snapshots {
         let done = self.advance(&mut state, Trust::Events, Some(&recording.call));
         state.open.retain(|open| open.call != recording.call);
         done?;
-        Ok(self.pending.end(&recording.call)?)
+        self.pending.end(&recording.call)?;
+        self.tidy()
     }
 
     /// A call is about to change one file that holds `before`. Does not wait for the disk: what is written here
@@ -183,7 +207,8 @@ impl Snapshots {
             return Ok(());
         }
         let mut state = self.lock();
-        self.advance(&mut state, Trust::Events, None)
+        self.advance(&mut state, Trust::Events, None)?;
+        self.tidy()
     }
 
     /// Brings the history up to what is on disk. Changes that no note explains are those of `ending`, or else of
@@ -194,48 +219,75 @@ impl Snapshots {
         trust: Trust,
         ending: Option<&str>,
     ) -> Result<(), SnapshotError> {
-        let events = self.workspace.events_since(state.cursor);
-        let named = match &events {
-            Some(changes) if state.known && trust == Trust::Events => changes.paths.as_deref(),
-            _ => None,
-        };
-        if named.is_some_and(<[_]>::is_empty) && state.recheck.is_empty() && self.pending.waiting() == 0 {
+        let news = self.news(state, trust);
+        let quiet = news.paths.as_ref().is_some_and(Vec::is_empty);
+        if quiet && state.recheck.is_empty() && self.pending.waiting() == 0 {
             return Ok(());
         }
         let _alone = self.store.exclusive()?;
+        self.take_in(state, news, ending, |_, _| ())
+    }
+
+    /// The same for one who has the store for itself and adds `more` to what is written.
+    pub(super) fn advance_with<T>(
+        &self,
+        state: &mut State,
+        trust: Trust,
+        alone: &Exclusive,
+        more: impl FnOnce(&mut State, &mut Batch) -> T,
+    ) -> Result<T, SnapshotError> {
+        if self.store.is_cluttered() {
+            self.store.tidy()?;
+        }
+        let news = self.news(state, trust);
+        std::thread::scope(|scope| {
+            // What others changed goes to disk before what we add to it: while we look, nobody waits for that.
+            let ahead = std::thread::Builder::new().spawn_scoped(scope, || alone.go_ahead());
+            let done = self.take_in(state, news, None, more);
+            drop(ahead);
+            done
+        })
+    }
+
+    fn news(&self, state: &State, trust: Trust) -> News {
+        // Whoever looks at every stamp need not know what the journal says, only from where on to believe it.
+        if trust == Trust::Stamps {
+            return News { cursor: self.workspace.events_cursor().unwrap_or(0), paths: None };
+        }
+        match self.workspace.events_since(state.cursor) {
+            Some(changes) => News { cursor: changes.cursor, paths: changes.paths.filter(|_| state.known) },
+            None => News { cursor: 0, paths: None },
+        }
+    }
+
+    fn take_in<T>(
+        &self,
+        state: &mut State,
+        news: News,
+        ending: Option<&str>,
+        more: impl FnOnce(&mut State, &mut Batch) -> T,
+    ) -> Result<T, SnapshotError> {
+        // The first look reads everything, as the index does, and somebody waits for it.
+        let _hurry = if state.known { None } else { self.workspace.hurry() };
         self.reload(state)?;
         let mut batch = Batch::new(&self.store);
-        let extra: Vec<PathBuf> =
-            state.recheck.iter().chain(state.large.keys()).map(|path| as_path(path).to_owned()).collect();
-        let found = {
-            let State { seen, around, known, .. } = state;
-            let sweep = Sweep {
-                workspace: &self.workspace,
-                seen,
-                looks: Looks {
-                    workspace: &self.workspace,
-                    store: &self.store,
-                    writer: &mut batch.writer,
-                    limit: AUTOMATIC_LIMIT,
-                },
-            };
-            match named {
-                _ if !*known => sweep.all(around),
-                Some(paths) => sweep.paths(&[paths, &extra].concat(), around),
-                None => sweep.stamps(&extra, around),
-            }?
-        };
+        let found = self.find_out(state, &mut batch, news.paths)?;
         // Only now: an edit that was finished while we looked is its own call's doing.
         let (taken, in_flight) = self.pending.take();
         let mut edits = std::mem::take(&mut state.left.edits);
         edits.extend(taken);
-        let done = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending);
-        let done = done.and_then(|()| self.keep(state, batch));
+        let done = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending).and_then(|()| {
+            let added = more(state, &mut batch);
+            let prepared = self.prepare(state, batch)?;
+            self.conclude(state, prepared, &[])?;
+            Ok(added)
+        });
         match done {
-            Ok(()) => {
+            Ok(added) => {
                 state.known = true;
-                state.cursor = events.map_or(0, |changes| changes.cursor);
-                Ok(self.pending.recorded(&edits)?)
+                state.cursor = news.cursor;
+                self.pending.recorded(&edits)?;
+                Ok(added)
             }
             Err(error) => {
                 // What is known no longer fits what is stored: look at everything the next time.
@@ -243,6 +295,34 @@ impl Snapshots {
                 state.forget();
                 Err(error)
             }
+        }
+    }
+
+    /// What is different on disk; contents that are new go into the batch.
+    fn find_out(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        named: Option<Vec<PathBuf>>,
+    ) -> io::Result<Found> {
+        let extra = state.recheck.iter().chain(state.large.keys()).map(|path| as_path(path).to_owned());
+        let extra = extra.collect();
+        let State { seen, around, known, .. } = state;
+        let sweep = Sweep {
+            workspace: &self.workspace,
+            seen,
+            looks: Looks {
+                workspace: &self.workspace,
+                store: &self.store,
+                writer: &mut batch.writer,
+                limit: AUTOMATIC_LIMIT,
+            },
+            extra,
+        };
+        match named {
+            _ if !*known => sweep.all(around),
+            Some(paths) => sweep.paths(paths, around),
+            None => sweep.stamps(around),
         }
     }
 
@@ -356,23 +436,49 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Makes steps durable, forgets those past their number or age.
-    fn keep(&self, state: &mut State, batch: Batch) -> Result<(), SnapshotError> {
-        self.store.keep(batch.writer)?;
-        if batch.steps.is_empty() {
+    /// Writes steps aside, and forgets those past their number or age.
+    fn prepare(&self, state: &State, batch: Batch) -> io::Result<Prepared<'_>> {
+        let Batch { writer, steps: new, mut drafts, .. } = batch;
+        let steps = (!new.is_empty()).then(|| {
+            let mut steps = state.steps.clone();
+            steps.extend(new);
+            let oldest = now() - i64::try_from(self.retention.age.as_secs()).unwrap_or(i64::MAX);
+            // One more than the number: the difference to it is the oldest step's own.
+            let excess = steps.len().saturating_sub(self.retention.count.max(1) + 1);
+            let aged = steps.iter().take_while(|step| step.seconds < oldest).count();
+            steps.drain(..excess.max(aged).min(steps.len() - 1));
+            steps
+        });
+        let naming = |steps: &Vec<Step>| {
+            self.store.naming_automatic(steps.iter().map(|step| (step.number, step.commit)))
+        };
+        // What refers to a step comes after it.
+        drafts.splice(0..0, steps.as_ref().map(naming));
+        Ok(Prepared { staged: self.store.stage(writer, drafts)?, steps })
+    }
+
+    /// Makes prepared steps history as soon as they, and `others` with them, are on disk.
+    fn conclude(&self, state: &mut State, prepared: Prepared<'_>, others: &[&File]) -> io::Result<()> {
+        let Prepared { staged, steps } = prepared;
+        staged.publish(others)?;
+        if let Some(steps) = steps {
+            state.steps = steps;
+            state.steps_stamp = self.store.automatic_stamp();
+        }
+        Ok(())
+    }
+
+    /// Merges what many calls left in the store, once there is much of it. For when nobody waits.
+    fn tidy(&self) -> Result<(), SnapshotError> {
+        if !self.store.is_untidy() {
             return Ok(());
         }
-        let mut steps = state.steps.clone();
-        steps.extend(batch.steps);
-        let oldest = now() - i64::try_from(self.retention.age.as_secs()).unwrap_or(i64::MAX);
-        // One more than the number: the difference to it is the oldest step's own.
-        let excess = steps.len().saturating_sub(self.retention.count.max(1) + 1);
-        let aged = steps.iter().take_while(|step| step.seconds < oldest).count();
-        steps.drain(..excess.max(aged).min(steps.len() - 1));
-        self.store.set_automatic(steps.iter().map(|step| (step.number, step.commit)))?;
-        state.steps = steps;
-        state.steps_stamp = self.store.automatic_stamp();
-        Ok(self.store.tidy()?)
+        let _alone = self.store.exclusive()?;
+        // What an unfinished restore needs may be nobody else's.
+        if Intent::load(&self.folder)?.is_none() {
+            self.store.tidy()?;
+        }
+        Ok(())
     }
 
     /// Learns what other processes did.
@@ -398,23 +504,52 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Records that a tree was put in place by a call or by an undo.
-    pub(super) fn put_step(&self, state: &mut State, by: By, caller: &Caller) -> Result<(), SnapshotError> {
+    /// Records that a tree was put in place by a call or by an undo. The intent must not vanish before what was
+    /// written for it is on disk.
+    pub(super) fn put_step(
+        &self,
+        state: &mut State,
+        by: By,
+        caller: &Caller,
+        fresh: &[File],
+    ) -> Result<(), SnapshotError> {
         let mut batch = Batch::new(&self.store);
-        self.make_step(state, &mut batch, Note::new(by, caller))?;
-        self.keep(state, batch)
+        let made = self.make_step(state, &mut batch, Note::new(by, caller));
+        let fresh: Vec<&File> = fresh.iter().collect();
+        let done = match made.and_then(|()| Ok(self.prepare(state, batch)?)) {
+            Ok(prepared) => {
+                if let Err(error) = self.conclude(state, prepared, &fresh) {
+                    state.forget();
+                    return Err(error.into());
+                }
+                Ok(())
+            }
+            // Everything is in its place all the same.
+            Err(error) => {
+                state.forget();
+                sync_all(&fresh)?;
+                Err(error)
+            }
+        };
+        Intent::remove(&self.folder)?;
+        self.store.settle(false)?;
+        done
     }
 
     /// The tree of everything, also of what is too large for automatic snapshots.
-    pub(super) fn whole_tree(&self, state: &mut State) -> Result<Oid, SnapshotError> {
-        let mut writer = self.store.writer();
+    pub(super) fn whole_tree(&self, state: &mut State, batch: &mut Batch) -> Result<Oid, SnapshotError> {
+        let writer = &mut batch.writer;
         if state.large.is_empty() {
-            return Ok(state.seen.write(&self.store, &mut writer)?);
+            return Ok(state.seen.write(&self.store, writer)?);
         }
         let paths: Vec<Box<Path>> = state.large.keys().map(|path| as_path(path).into()).collect();
-        let known = |path: &Path| state.large.get(path.as_os_str().as_bytes())?.known.as_ref();
+        let known = |path: &Path| {
+            let known = state.large.get(path.as_os_str().as_bytes())?.known.as_ref();
+            // With the snapshot that held it the content may be gone.
+            known.filter(|known| self.store.contains(&known.entry.id))
+        };
         let mut looks =
-            Looks { workspace: &self.workspace, store: &self.store, writer: &mut writer, limit: u64::MAX };
+            Looks { workspace: &self.workspace, store: &self.store, writer: &mut *writer, limit: u64::MAX };
         let seen = looks.at(&paths, &known)?;
         for (path, look) in paths.iter().zip(seen) {
             let path = path.as_os_str().as_bytes();
@@ -430,9 +565,7 @@ impl Snapshots {
                 whole.set(path, *known);
             }
         }
-        let tree = whole.write(&self.store, &mut writer)?;
-        self.store.keep(writer)?;
-        Ok(tree)
+        Ok(whole.write(&self.store, writer)?)
     }
 }
 
@@ -455,12 +588,22 @@ impl State {
                 self.no_longer_large(path);
             }
         }
+        let mut again = Vec::new();
         for (path, stamp) in found.folders {
+            let holds =
+                |inner: &Vec<u8>| inner.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
+            if self.seen.folder(&path).is_none() && except.iter().any(holds) {
+                // Made for a file that is still being written: it comes with the file.
+                let above = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                again.push(path[..above].to_vec());
+                continue;
+            }
             if !path.is_empty() {
                 self.seen.set_folder(&path);
             }
             self.seen.set_stamp(&path, stamp);
         }
+        again.iter().for_each(|path| self.seen.set_stamp(path, None));
         for (path, stamp) in found.large {
             self.seen.remove(&path);
             // What was large when first seen was not changed by anybody we know.

@@ -6,15 +6,17 @@ use super::{
     store::Store,
     tree::{Known, Stamp},
 };
-use crate::{Workspace, walk};
+use crate::{Workspace, beneath::split, walk};
 use rustix::{
-    fs::{FileType, Mode as Bits, OFlags, Stat},
+    buffer::spare_capacity,
+    fd::OwnedFd,
+    fs::{AtFlags, FileType, Mode as Bits, OFlags, Stat},
     io::Errno,
 };
 use std::{
     fs::File,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
@@ -67,9 +69,8 @@ impl Looks<'_> {
         for block in paths.chunks(BLOCK) {
             let (workspace, store, limit) = (self.workspace, self.store, self.limit);
             let work = |paths: &[Box<Path>]| -> io::Result<Vec<Seen>> {
-                let mut packer = Packer::default();
-                let mut one = |path: &Path| see(workspace, store, &mut packer, path, known(path), limit);
-                paths.iter().map(|path| one(path)).collect()
+                let mut eye = Eye { workspace, store, limit, packer: Packer::default(), folder: None };
+                paths.iter().map(|path| eye.see(path, known(path))).collect()
             };
             let seen: Vec<Seen> = if block.len() < ALONE {
                 work(block)?
@@ -110,46 +111,79 @@ impl Looks<'_> {
     }
 }
 
-fn see(
-    workspace: &Workspace,
-    store: &Store,
-    packer: &mut Packer,
-    path: &Path,
-    before: Option<&Known>,
+/// Looks at files one after another; quicker when those of a folder come together.
+struct Eye<'a> {
+    workspace: &'a Workspace,
+    store: &'a Store,
     limit: u64,
-) -> io::Result<Seen> {
-    let stat = match workspace.lstat(path) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(Seen::Done(Look::Gone)),
-        Err(errno) => return Err(errno.into()),
-    };
-    let Some(mode) = mode(&stat) else { return Ok(Seen::Done(Look::Gone)) };
-    if before.is_some_and(|before| before.stamp == Some(stamp(&stat)) && before.entry.mode == mode) {
-        return Ok(Seen::Done(Look::Same));
+    packer: Packer,
+    /// The folder of the last file, when it is there.
+    folder: Option<(PathBuf, Option<OwnedFd>)>,
+}
+
+impl Eye<'_> {
+    fn see(&mut self, path: &Path, before: Option<&Known>) -> io::Result<Seen> {
+        let gone = Ok(Seen::Done(Look::Gone));
+        let Some((above, name)) = split(path) else { return gone };
+        if self.folder.as_ref().is_none_or(|(last, _)| last != above) {
+            let folder = match self.workspace.root.open_dir(above) {
+                Ok(folder) => Some(folder),
+                Err(errno) if is_gone(errno) => None,
+                Err(errno) => return Err(errno.into()),
+            };
+            self.folder = Some((above.to_owned(), folder));
+        }
+        let Some((_, Some(folder))) = &self.folder else { return gone };
+        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(errno) if is_gone(errno) => return gone,
+            Err(errno) => return Err(errno.into()),
+        };
+        let Some(mode) = mode(&stat) else { return gone };
+        if before.is_some_and(|before| before.stamp == Some(stamp(&stat)) && before.entry.mode == mode) {
+            return Ok(Seen::Done(Look::Same));
+        }
+        let size = stat.st_size.cast_unsigned();
+        let content = if mode == Mode::Symlink {
+            let Ok(target) = read_link(self.workspace, path) else { return gone };
+            target
+        } else if size > self.limit {
+            return Ok(Seen::Done(Look::Large(stamp(&stat))));
+        } else if size > STREAMED {
+            return Ok(Seen::Streamed(stat));
+        } else {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            let file = match self.workspace.root.open_in(folder, name, flags) {
+                Ok(file) => file,
+                Err(errno) if is_gone(errno) || errno == Errno::ACCESS => return gone,
+                Err(errno) => return Err(errno.into()),
+            };
+            read_all(file, usize::try_from(size).unwrap_or(0))?
+        };
+        let id = Kind::Blob.id(&content);
+        let known = known(Entry { mode, id }, &stat);
+        if before == Some(&known) {
+            return Ok(Seen::Done(Look::Same));
+        }
+        if self.store.contains(&id) {
+            return Ok(Seen::Done(Look::New(known)));
+        }
+        Ok(Seen::Content(known, self.packer.object(Kind::Blob, &content)?))
     }
-    let size = stat.st_size.cast_unsigned();
-    let content = if mode == Mode::Symlink {
-        let Ok(target) = read_link(workspace, path) else { return Ok(Seen::Done(Look::Gone)) };
-        target
-    } else if size > limit {
-        return Ok(Seen::Done(Look::Large(stamp(&stat))));
-    } else if size > STREAMED {
-        return Ok(Seen::Streamed(stat));
-    } else {
-        let Some(mut file) = open(workspace, path)? else { return Ok(Seen::Done(Look::Gone)) };
-        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        file.read_to_end(&mut content)?;
-        content
-    };
-    let id = Kind::Blob.id(&content);
-    let known = known(Entry { mode, id }, &stat);
-    if before == Some(&known) {
-        return Ok(Seen::Done(Look::Same));
+}
+
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV)
+}
+
+/// What is in a file that probably has this size: then one read is all it takes.
+fn read_all(file: OwnedFd, size: usize) -> io::Result<Vec<u8>> {
+    let mut content = Vec::with_capacity(size + 1);
+    let got = rustix::io::retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut content)))?;
+    if got != size {
+        File::from(file).read_to_end(&mut content)?;
     }
-    if store.contains(&id) {
-        return Ok(Seen::Done(Look::New(known)));
-    }
-    Ok(Seen::Content(known, packer.object(Kind::Blob, &content)?))
+    Ok(content)
 }
 
 fn known(entry: Entry, stat: &Stat) -> Known {

@@ -24,7 +24,7 @@ pub use restore::Change;
 pub use undo::{UndoOptions, Undone};
 
 use crate::{Workspace, unified_diff};
-use history::{Open, Trust};
+use history::{Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
 use pending::{Left, Pending};
 use restore::{Intent, Plan};
@@ -174,6 +174,14 @@ struct State {
     left: Left,
 }
 
+/// What a restore or an undo is about to do.
+struct Planned {
+    plan: Plan,
+    after: BTreeMap<Vec<u8>, Option<object::Entry>>,
+    gone: Vec<Vec<u8>>,
+    come: Vec<Vec<u8>>,
+}
+
 /// A file that is too large for automatic snapshots.
 #[derive(Default)]
 struct Large {
@@ -201,17 +209,18 @@ impl Snapshots {
         let pending = Pending::new(folder);
         let state = Mutex::new(State { left, ..State::default() });
         let snapshots = Self { workspace, store, folder: folder.to_owned(), retention, pending, state };
-        if let Some(intent) = Intent::load(folder)? {
+        if Intent::load(folder)?.is_some() {
             // What was being written when the restore was cut short stands aside under a name of ours.
             snapshots.workspace.remove_litter(&AtomicBool::new(false));
             let mut state = snapshots.lock();
-            snapshots.advance(&mut state, Trust::Stamps, None)?;
-            let _alone = snapshots.store.exclusive()?;
+            let alone = snapshots.store.exclusive()?;
             // Another process may have done it while this one waited.
-            if Intent::load(folder)?.is_some() {
-                let from = snapshots.base(&mut state, intent.whole)?;
-                snapshots.put_in_place(&mut state, from, intent)?;
-                snapshots.put_step(&mut state, step::By::Outside, &Caller::default())?;
+            if let Some(intent) = Intent::load(folder)? {
+                let planned =
+                    snapshots.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+                        snapshots.plan(state, batch, intent)
+                    })??;
+                snapshots.put_in_place(&mut state, planned, step::By::Outside, &Caller::default())?;
             }
         } else if !snapshots.lock().left.is_empty() {
             let mut state = snapshots.lock();
@@ -241,23 +250,24 @@ impl Snapshots {
     pub fn create(&self, name: &str, description: &str) -> Result<String, SnapshotError> {
         check_name(name)?;
         let mut state = self.lock();
+        let alone = self.store.exclusive()?;
         if self.store.get_ref(name)?.is_some() {
             return Err(SnapshotError::Exists(name.to_owned()));
         }
         let few = self.workspace.live_status().is_none_or(|live| live.files <= FEW_FILES);
-        self.advance(&mut state, if few { Trust::Stamps } else { Trust::Events }, None)?;
-        let _alone = self.store.exclusive()?;
-        let tree = self.whole_tree(&mut state)?;
-        let seconds = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed());
-        let content = Commit { tree, seconds, message: description.to_owned() }.encode();
-        let id = Kind::Commit.id(&content);
-        if !self.store.contains(&id) {
-            let mut writer = self.store.writer();
-            writer.put(Kind::Commit, id, &content)?;
-            self.store.keep(writer)?;
-        }
-        self.store.set_ref(name, &id)?;
-        self.store.tidy()?;
+        let trust = if few { Trust::Stamps } else { Trust::Events };
+        let id = self.advance_with(&mut state, trust, &alone, |state, batch| {
+            let tree = self.whole_tree(state, batch)?;
+            let seconds = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed());
+            let content = Commit { tree, seconds, message: description.to_owned() }.encode();
+            let id = Kind::Commit.id(&content);
+            if !self.store.contains(&id) {
+                batch.writer.put(Kind::Commit, id, &content)?;
+            }
+            batch.drafts.push(self.store.naming(name, &id));
+            Ok::<_, SnapshotError>(id)
+        })??;
+        self.store.settle(true)?;
         Ok(id.to_string())
     }
 
@@ -312,13 +322,15 @@ impl Snapshots {
 
     fn differences(&self, name: &str) -> Result<Vec<Difference>, SnapshotError> {
         let mut state = self.lock();
-        self.advance(&mut state, Trust::Stamps, None)?;
-        let _alone = self.store.exclusive()?;
+        let alone = self.store.exclusive()?;
         self.reload(&mut state)?;
         let (target, whole) = self.find(&state, name)?;
         // What is on disk now can be read by id: the history has it.
-        let now = self.base(&mut state, whole)?;
-        Ok(Differences::between(&self.store, target.tree, now)?.files)
+        self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+            let now = self.base(state, batch, whole)?;
+            let read = |id: &Oid| batch.tree(&self.store, id);
+            Ok(Differences::between(&read, target.tree, now)?.files)
+        })?
     }
 
     fn diff_one(
@@ -360,51 +372,65 @@ impl Snapshots {
     /// finishes the restore.
     pub fn restore(&self, name: &str, caller: &Caller) -> Result<Restored, SnapshotError> {
         let mut state = self.lock();
-        self.advance(&mut state, Trust::Stamps, None)?;
-        let _alone = self.store.exclusive()?;
+        let alone = self.store.exclusive()?;
         self.reload(&mut state)?;
         let (commit, whole) = self.find(&state, name)?;
+        let intent = Intent { tree: commit.tree, whole };
+        let planned = self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+            self.plan(state, batch, intent)
+        })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
-        let from = self.base(&mut state, whole)?;
-        let changes = self.put_in_place(&mut state, from, Intent { tree: commit.tree, whole })?;
-        self.put_step(&mut state, Self::own_call(), caller)?;
+        let changes = self.put_in_place(&mut state, planned, Self::own_call(), caller)?;
         Ok(Restored { name: name.to_owned(), description: commit.message, before, changes })
     }
 
     /// The tree on disk that a snapshot is compared with: with or without what automatic ones leave out.
-    fn base(&self, state: &mut State, whole: bool) -> Result<Oid, SnapshotError> {
+    fn base(&self, state: &mut State, batch: &mut Batch, whole: bool) -> Result<Oid, SnapshotError> {
         if whole {
-            return self.whole_tree(state);
+            return self.whole_tree(state, batch);
         }
-        state.steps.last().map(|step| step.tree).ok_or(SnapshotError::NothingToUndo { others: None })
+        Ok(state.seen.write(&self.store, &mut batch.writer)?)
     }
 
-    /// Makes the disk look like the intent's tree, coming from the tree `from`, which is what is there.
+    /// How to make the disk look like the intent's tree, and the intent on its way into the store.
+    fn plan(&self, state: &mut State, batch: &mut Batch, intent: Intent) -> Result<Planned, SnapshotError> {
+        let from = self.base(state, batch, intent.whole)?;
+        let read = |id: &Oid| batch.tree(&self.store, id);
+        let differences = Differences::between(&read, from, intent.tree)?;
+        batch.drafts.push(intent.draft(&self.folder));
+        Ok(Planned {
+            after: differences.files.iter().map(|file| (file.path.clone(), file.after)).collect(),
+            gone: differences.gone.clone(),
+            come: differences.come.clone(),
+            plan: Plan::new(differences),
+        })
+    }
+
+    /// Does what is planned, and makes it a step of the history.
     fn put_in_place(
         &self,
         state: &mut State,
-        from: Oid,
-        intent: Intent,
+        planned: Planned,
+        by: step::By,
+        caller: &Caller,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
-        let differences = Differences::between(&self.store, from, intent.tree)?;
-        let after: BTreeMap<Vec<u8>, Option<object::Entry>> =
-            differences.files.iter().map(|file| (file.path.clone(), file.after)).collect();
-        let (gone, come) = (differences.gone.clone(), differences.come.clone());
-        let mut plan = Plan::new(differences);
-        intent.write(&self.folder)?;
-        // What is there now must be safe before any of it is overwritten.
-        self.store.settle()?;
-        let changes = match plan.run(&self.workspace, &self.store) {
+        let Planned { mut plan, after, gone, come } = planned;
+        // What is there now, and what is about to be done, must be safe before any of it is overwritten.
+        self.store.settle(false)?;
+        let mut fresh = Vec::new();
+        let changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
             Ok(changes) => changes,
             Err(error) => {
                 state.forget();
-                if plan.back().run(&self.workspace, &self.store).is_ok() {
+                let mut fresh = Vec::new();
+                if plan.back().run(&self.workspace, &self.store, &mut fresh).is_ok() {
+                    pack::sync_all(&fresh.iter().collect::<Vec<_>>())?;
                     Intent::remove(&self.folder)?;
+                    self.store.settle(false)?;
                 }
                 return Err(error);
             }
         };
-        Intent::remove(&self.folder)?;
         for (change, path) in &changes {
             let path = path.as_os_str().as_bytes();
             match after.get(path).copied().flatten() {
@@ -425,6 +451,7 @@ impl Snapshots {
                 state.seen.remove(folder);
             }
         }
+        self.put_step(state, by, caller, &fresh)?;
         Ok(changes)
     }
 

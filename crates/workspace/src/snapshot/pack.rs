@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
+use tempfile::NamedTempFile;
 
 const HEADER: usize = 12;
 const CHUNK: usize = 64 * 1024;
@@ -19,7 +20,7 @@ const SPILL: usize = 32 << 20;
 /// Bytes of a pack in the making: in memory, then on disk.
 struct Spool {
     memory: Vec<u8>,
-    file: Option<(PathBuf, File)>,
+    file: Option<NamedTempFile>,
     folder: PathBuf,
     length: u64,
 }
@@ -38,7 +39,7 @@ impl Spool {
         if self.file.is_none() {
             self.file = Some(temporary(&self.folder)?);
         }
-        if let Some((_, file)) = &mut self.file {
+        if let Some(file) = &mut self.file {
             file.seek(SeekFrom::End(0))?;
             file.write_all(&self.memory)?;
             self.memory.clear();
@@ -50,9 +51,9 @@ impl Spool {
         let on_disk = self.length - self.memory.len() as u64;
         if length >= on_disk {
             self.memory.truncate(usize::try_from(length - on_disk).map_err(io::Error::other)?);
-        } else if let Some((_, file)) = &self.file {
+        } else if let Some(file) = &self.file {
             self.memory.clear();
-            file.set_len(length)?;
+            file.as_file().set_len(length)?;
         }
         self.length = length;
         Ok(())
@@ -60,10 +61,8 @@ impl Spool {
 }
 
 /// A file in `folder` that a crash leaves under a name which the next start removes.
-fn temporary(folder: &Path) -> io::Result<(PathBuf, File)> {
-    let named = tempfile::Builder::new().prefix(super::store::TEMPORARY).tempfile_in(folder)?;
-    let (file, path) = named.keep().map_err(|error| error.error)?;
-    Ok((path, file))
+pub(super) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(super::store::TEMPORARY).tempfile_in(folder)
 }
 
 /// Content up to this is kept as it is: making a compressor forget the object before costs far more than writing it.
@@ -177,6 +176,8 @@ pub(crate) struct PackWriter {
     spool: Spool,
     objects: Vec<(Oid, u64, u32)>,
     offsets: HashMap<Oid, u64>,
+    /// The trees among them, which may be asked for before they are in the store.
+    trees: HashMap<Oid, Vec<u8>>,
     packer: Packer,
 }
 
@@ -185,7 +186,13 @@ impl PackWriter {
     pub(crate) fn new(folder: &Path) -> Self {
         let spool =
             Spool { memory: vec![0; HEADER], file: None, folder: folder.to_owned(), length: HEADER as u64 };
-        Self { spool, objects: Vec::new(), offsets: HashMap::new(), packer: Packer::default() }
+        Self {
+            spool,
+            objects: Vec::new(),
+            offsets: HashMap::new(),
+            trees: HashMap::new(),
+            packer: Packer::default(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -202,7 +209,15 @@ impl PackWriter {
             return Ok(());
         }
         let object = self.packer.object(kind, content)?;
+        if kind == Kind::Tree {
+            self.trees.insert(id, content.to_vec());
+        }
         self.put_raw(id, &object)
+    }
+
+    /// The content of a tree that was put here.
+    pub(crate) fn tree(&self, id: &Oid) -> Option<&[u8]> {
+        self.trees.get(id).map(Vec::as_slice)
     }
 
     /// Adds a blob of `size` bytes from `source` without holding it in memory. `None` when the source had
@@ -262,56 +277,68 @@ impl PackWriter {
         self.offsets.insert(id, at);
     }
 
-    /// Writes pack and index and gives them their final names. Their bytes are on disk then; that their names are is
-    /// left to who needs to know. Nothing refers to them yet, so a crash before the ref leaves only unused bytes.
-    pub(crate) fn finish(mut self) -> io::Result<Pack> {
+    /// Writes pack and index aside. What they are is not on disk yet, and nobody sees them before they are published.
+    pub(crate) fn write(mut self) -> io::Result<Written> {
         let count = u32::try_from(self.objects.len()).map_err(io::Error::other)?;
         let mut header = *b"PACK\0\0\0\x02\0\0\0\0";
         header[8..].copy_from_slice(&count.to_be_bytes());
         let folder = self.spool.folder.clone();
-        let (path, file, trailer) = if self.spool.file.is_none() {
+        let (pack, trailer) = if self.spool.file.is_none() {
             self.spool.memory[..HEADER].copy_from_slice(&header);
             let trailer: [u8; 20] = Sha1::digest(&self.spool.memory).into();
             self.spool.memory.extend_from_slice(&trailer);
-            let (path, mut file) = temporary(&folder)?;
-            file.write_all(&self.spool.memory)?;
-            (path, file, trailer)
+            let mut pack = temporary(&folder)?;
+            pack.write_all(&self.spool.memory)?;
+            (pack, trailer)
         } else {
             self.spool.flush()?;
-            let (path, mut file) = self.spool.file.take().ok_or_else(|| io::Error::other("no pack file"))?;
-            file.write_all_at(&header, 0)?;
-            file.seek(SeekFrom::Start(0))?;
+            let mut pack = self.spool.file.take().ok_or_else(|| io::Error::other("no pack file"))?;
+            pack.as_file().write_all_at(&header, 0)?;
+            pack.seek(SeekFrom::Start(0))?;
             let mut hash = Sha1::new();
             let mut chunk = vec![0; CHUNK];
             loop {
-                let got = file.read(&mut chunk)?;
+                let got = pack.read(&mut chunk)?;
                 if got == 0 {
                     break;
                 }
                 hash.update(&chunk[..got]);
             }
             let trailer: [u8; 20] = hash.finalize().into();
-            file.write_all(&trailer)?;
-            (path, file, trailer)
+            pack.write_all(&trailer)?;
+            (pack, trailer)
         };
         self.objects.sort_unstable_by_key(|object| object.0);
-        let index = encode_index(&self.objects, &trailer);
-        let (index_path, mut index_file) = temporary(&folder)?;
-        index_file.write_all(&index)?;
-        sync_all(&[file, index_file])?;
-        let name = Oid(trailer);
-        let target = folder.join(format!("pack-{name}.pack"));
-        fs::rename(path, &target)?;
-        fs::rename(index_path, folder.join(format!("pack-{name}.idx")))?;
+        let mut index = temporary(&folder)?;
+        index.write_all(&encode_index(&self.objects, &trailer))?;
         let objects = self.objects.iter().map(|(id, at, _)| (*id, *at)).collect();
+        Ok(Written { pack, index, target: folder.join(format!("pack-{}.pack", Oid(trailer))), objects })
+    }
+}
+
+/// A pack that is written but has no name yet.
+pub(crate) struct Written {
+    pub(super) pack: NamedTempFile,
+    pub(super) index: NamedTempFile,
+    target: PathBuf,
+    objects: Vec<(Oid, u64)>,
+}
+
+impl Written {
+    /// Gives pack and index their names, once they are on disk. That their names are on disk is left to who needs to
+    /// know. Nothing refers to them yet, so a crash before the ref leaves only unused bytes.
+    pub(super) fn publish(self) -> io::Result<Pack> {
+        let Self { pack, index, target, objects } = self;
+        pack.persist(&target)?;
+        index.persist(target.with_extension("idx"))?;
         Pack::new(target, objects)
     }
 }
 
 /// Waits until all of these are on disk. Together: the disk's journal takes what comes at once in one go.
-pub(super) fn sync_all(files: &[File]) -> io::Result<()> {
+pub(super) fn sync_all(files: &[&File]) -> io::Result<()> {
     const AT_ONCE: usize = 8;
-    let sync = |part: &[File]| part.iter().try_for_each(File::sync_all);
+    let sync = |part: &[&File]| part.iter().try_for_each(|file| file.sync_all());
     let Some((first, rest)) = files.split_first() else { return Ok(()) };
     let died = || Err(io::Error::other("a thread that waited for the disk died"));
     std::thread::scope(|scope| {
@@ -511,7 +538,7 @@ mod tests {
         assert_eq!(streamed, Kind::Blob.id(b"streamed"));
         assert_eq!(writer.put_stream(&b"shrunk"[..], 8).unwrap(), None);
         assert_eq!(writer.put_stream(&b"grown beyond"[..], 8).unwrap(), None);
-        let pack = writer.finish().unwrap();
+        let pack = writer.write().unwrap().publish().unwrap();
         let again = Pack::open(&pack.path.with_extension("idx")).unwrap();
         assert_eq!(again.objects, pack.objects);
         for content in contents.into_iter().chain([&b"streamed"[..]]) {

@@ -3,8 +3,8 @@
 use super::{
     SnapshotError,
     object::{Entry, Mode, Oid},
-    pack::{Inflater, sync_all},
-    store::Store,
+    pack::Inflater,
+    store::{Draft, Store},
     to_path,
     tree::{Difference, Differences},
 };
@@ -17,7 +17,7 @@ use rustix::{
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -64,18 +64,14 @@ impl Intent {
         }
     }
 
-    /// On disk once the folder is synced.
-    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        writeln!(file, "{} {}", self.tree, if self.whole { "whole" } else { "automatic" })?;
-        file.as_file().sync_data()?;
-        file.persist(folder.join(INTENT)).map_err(|error| error.error)?;
-        Ok(())
+    pub(super) fn draft(&self, folder: &Path) -> Draft {
+        let what = if self.whole { "whole" } else { "automatic" };
+        Draft { path: folder.join(INTENT), content: format!("{} {what}\n", self.tree) }
     }
 
+    /// Gone for good once the store is settled.
     pub(super) fn remove(folder: &Path) -> io::Result<()> {
-        fs::remove_file(folder.join(INTENT))?;
-        File::open(folder)?.sync_all()
+        fs::remove_file(folder.join(INTENT))
     }
 }
 
@@ -125,14 +121,15 @@ impl Plan {
 
     /// Makes the disk so. Each file appears whole or not at all, unless there are many: then a kill may leave one
     /// half-written, and the intent says what it should be.
+    /// What is still to be synced is added to `fresh`.
     pub(super) fn run(
         &mut self,
         workspace: &Workspace,
         store: &Store,
+        fresh: &mut Vec<File>,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let mut changes = Vec::new();
-        let mut fresh = Vec::new();
-        let rules = self.put_rules(workspace, store, &mut fresh)?;
+        let rules = self.put_rules(workspace, store, fresh)?;
         // What goes away goes first, deepest first, so that a folder can become a file and a file a folder.
         for difference in self.gone.iter().rev() {
             let path = to_path(&difference.path);
@@ -163,7 +160,7 @@ impl Plan {
             .filter(|file| !kept.contains(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
-        write_all(workspace, store, &write, self.gone.len(), &mut fresh)?;
+        write_all(workspace, store, &write, self.gone.len(), fresh)?;
         changes.extend(kept.iter().map(|path| (Change::KeptIgnored, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
@@ -181,43 +178,41 @@ impl Plan {
         fresh: &mut Vec<File>,
     ) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
         let mut done = BTreeSet::new();
+        let mut hand = Hand::new(workspace, store, false);
         let decide = |file: &&Difference| decides(&to_path(&file.path));
         for file in self.gone.iter().chain(&self.come).filter(decide) {
             let path = to_path(&file.path);
             let put = match file.after {
-                None => remove_file(workspace, &path).map(|()| None).map_err(Into::into),
+                None => remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno)),
                 // Where something else stands in its way, it comes with the others.
                 Some(_) if file.before.is_none() && workspace.lstat(&path).is_ok() => continue,
                 Some(_) if parent(workspace, &path).is_err() => continue,
-                Some(entry) => write_entry(workspace, store, &mut Inflater::new(), &path, entry, false),
+                Some(entry) => hand.put(&path, entry),
             };
-            fresh.extend(put.map_err(|source| SnapshotError::Io {
-                action: format!("restore {}", path.display()),
-                source,
-            })?);
+            put?;
             done.insert(file.path.clone());
         }
+        fresh.append(&mut hand.fresh);
         Ok(done)
     }
 
-    /// The intent must not vanish before the files are on disk.
+    /// Sees to it that names are synced with the files: all at once here when there are many, else later.
     fn settle(
         &self,
         workspace: &Workspace,
         changes: &[(Change, PathBuf)],
-        mut fresh: Vec<File>,
+        fresh: &mut Vec<File>,
     ) -> Result<(), SnapshotError> {
-        let failed = |source| SnapshotError::Io { action: "sync .".to_owned(), source };
         if changes.len() > ONE_BY_ONE {
             let root = workspace.root.open_dir(Path::new("")).and_then(rustix::fs::syncfs);
-            return root.map_err(|errno| failed(errno.into()));
+            return root.map_err(|errno| failed("sync", Path::new("."), errno));
         }
         let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
         let mut folders: BTreeSet<PathBuf> = changes.iter().map(|(_, path)| parent(path)).collect();
         folders.extend(self.come_folders.iter().chain(&self.gone_folders).map(|path| parent(path)));
         // Where a folder is gone with what was in it, the folder above knows.
         fresh.extend(folders.iter().filter_map(|path| workspace.root.open_dir(path).ok()).map(File::from));
-        sync_all(&fresh).map_err(failed)
+        Ok(())
     }
 }
 
@@ -236,14 +231,9 @@ fn write_all(
 ) -> Result<(), SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
     let work = |part: &[(PathBuf, Entry, bool)]| -> Result<Vec<File>, SnapshotError> {
-        let mut tools = Inflater::new();
-        let mut fresh = Vec::new();
-        for (path, entry, _) in part {
-            fresh.extend(write_entry(workspace, store, &mut tools, path, *entry, many).map_err(
-                |source| SnapshotError::Io { action: format!("restore {}", path.display()), source },
-            )?);
-        }
-        Ok(fresh)
+        let mut hand = Hand::new(workspace, store, many);
+        part.iter().try_for_each(|(path, entry, _)| hand.put(path, *entry))?;
+        Ok(hand.fresh)
     };
     if files.len() < ALONE {
         fresh.extend(work(files)?);
@@ -298,59 +288,78 @@ fn make_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Puts one file in its place; gives it back when it is not on disk yet and is to be synced by itself.
-fn write_entry(
-    workspace: &Workspace,
-    store: &Store,
-    tools: &mut Inflater,
-    path: &Path,
-    entry: Entry,
+/// Puts files in their places, one after another; quicker when those of a folder come together.
+struct Hand<'a> {
+    workspace: &'a Workspace,
+    store: &'a Store,
+    tools: Inflater,
+    /// There are many: they are written over where they can be, and synced all at once.
     many: bool,
-) -> io::Result<Option<File>> {
-    let (folder, name) = parent(workspace, path)?;
-    if entry.mode == Mode::Symlink {
-        let mut target = Vec::new();
-        store.copy(&entry.id, tools, &mut target)?;
-        match rustix::fs::unlinkat(&folder, &name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
-        return Ok(None);
-    }
-    let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
-    let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-    // Freeing a file's blocks costs more than writing over them; but what runs, or has another name, is replaced.
-    let plain = |stat: &rustix::fs::Stat| {
-        stat.st_nlink == 1 && stat.st_mode & 0o111 == 0 && stat.st_mode & 0o200 != 0
-    };
-    if many && entry.mode == Mode::File && there.as_ref().is_some_and(plain) {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::openat(&folder, &name, flags, Bits::empty())?);
-        let (_, size) = copy(store, tools, &entry, &mut file)?;
-        file.set_len(size)?;
-        return Ok(None);
-    }
-    let mut bits = there.map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
-    bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
-    let mut temp = Temp::create(Arc::new(folder))?;
-    copy(store, tools, &entry, &mut temp.file)?;
-    rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
-    let fresh = if many { None } else { Some(temp.file.try_clone()?) };
-    temp.publish_over(&name)?;
-    Ok(fresh)
+    /// The folder of the last file.
+    folder: Option<(PathBuf, Arc<OwnedFd>)>,
+    /// What is to be synced by itself.
+    fresh: Vec<File>,
 }
 
-fn copy(
-    store: &Store,
-    tools: &mut Inflater,
-    entry: &Entry,
-    file: &mut File,
-) -> io::Result<(super::object::Kind, u64)> {
-    let mut sink = BufWriter::with_capacity(64 << 10, file);
-    let copied = store.copy(&entry.id, tools, &mut sink)?;
-    sink.flush()?;
-    Ok(copied)
+impl<'a> Hand<'a> {
+    fn new(workspace: &'a Workspace, store: &'a Store, many: bool) -> Self {
+        Self { workspace, store, tools: Inflater::new(), many, folder: None, fresh: Vec::new() }
+    }
+
+    fn put(&mut self, path: &Path, entry: Entry) -> Result<(), SnapshotError> {
+        let failed = |source| SnapshotError::Io { action: format!("restore {}", path.display()), source };
+        self.write(path, entry).map_err(failed)
+    }
+
+    fn write(&mut self, path: &Path, entry: Entry) -> io::Result<()> {
+        let above = path.parent().unwrap_or(Path::new(""));
+        let (folder, name) = match (&self.folder, path.file_name()) {
+            (Some((last, folder)), Some(name)) if last == above && !guarded::in_git(path) => {
+                (Arc::clone(folder), name.to_owned())
+            }
+            _ => {
+                let (folder, name) = parent(self.workspace, path)?;
+                let folder = Arc::new(folder);
+                self.folder = Some((above.to_owned(), Arc::clone(&folder)));
+                (folder, name)
+            }
+        };
+        if entry.mode == Mode::Symlink {
+            let mut target = Vec::new();
+            self.store.copy(&entry.id, &mut self.tools, &mut target)?;
+            match rustix::fs::unlinkat(&folder, &name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
+            return Ok(());
+        }
+        let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
+        // Freeing a file's blocks costs more than writing over them; but what runs, or has another name, is replaced.
+        let plain = |stat: &rustix::fs::Stat| {
+            stat.st_nlink == 1 && stat.st_mode & 0o111 == 0 && stat.st_mode & 0o200 != 0
+        };
+        if self.many && entry.mode == Mode::File && there.as_ref().is_some_and(plain) {
+            let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mut file = File::from(rustix::fs::openat(&folder, &name, flags, Bits::empty())?);
+            let (_, size) = self.store.copy(&entry.id, &mut self.tools, &mut file)?;
+            if file.metadata()?.len() != size {
+                file.set_len(size)?;
+            }
+            return Ok(());
+        }
+        let mut bits = there.map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
+        bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
+        let mut temp = Temp::create(folder)?;
+        self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
+        rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
+        if !self.many {
+            self.fresh.push(temp.file.try_clone()?);
+        }
+        temp.publish_over(&name)?;
+        Ok(())
+    }
 }
 
 /// The bits that new files do not get.

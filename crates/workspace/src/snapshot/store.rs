@@ -2,7 +2,7 @@
 
 use super::{
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{Inflater, Pack, PackWriter, sync_all},
+    pack::{Inflater, Pack, PackWriter, Written, sync_all, temporary},
 };
 use rustix::fs::FlockOperation;
 use std::{
@@ -14,12 +14,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
+use tempfile::NamedTempFile;
 
 /// What a crash may leave behind starts so.
 pub(super) const TEMPORARY: &str = "tmp_";
 
-/// Past this many packs they are merged into one.
+/// Past this many packs they are merged into one when there is time for it.
 const MANY_PACKS: usize = 50;
+/// Past this many somebody has to wait for that.
+const TOO_MANY_PACKS: usize = 200;
 /// Larger packs are never copied, only removed when nothing in them is needed.
 const BULKY: u64 = 64 << 20;
 
@@ -45,7 +48,15 @@ struct Packs {
 
 /// Keeps other processes from changing the store.
 pub(crate) struct Exclusive {
-    _lock: File,
+    lock: File,
+}
+
+impl Exclusive {
+    /// Has the file system's journal written as it stands. Opening the lock made an entry in it.
+    pub(crate) fn go_ahead(&self) {
+        // Only to save time later: whoever needs to know that something is on disk asks for that.
+        let _ = self.lock.sync_all();
+    }
 }
 
 impl Store {
@@ -58,10 +69,12 @@ impl Store {
         write_once(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
         let store = Self { root: root.to_owned(), packs: Mutex::default(), spare: Mutex::default() };
         let _alone = store.exclusive()?;
-        for entry in fs::read_dir(root.join("objects/pack"))? {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-                fs::remove_file(entry.path())?;
+        for folder in [root.join("objects/pack"), root.to_owned()] {
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+                    fs::remove_file(entry.path())?;
+                }
             }
         }
         Ok(store)
@@ -87,7 +100,7 @@ impl Store {
             }
             *packs = Packs { all, seen: now };
         }
-        Ok(Exclusive { _lock: lock })
+        Ok(Exclusive { lock })
     }
 
     fn lock(&self) -> MutexGuard<'_, Packs> {
@@ -108,17 +121,16 @@ impl Store {
         self.lock().all.iter().any(|pack| pack.offset(id).is_some())
     }
 
-    /// Writes what the writer collected. Durable as soon as a [`Store::settle`] returns.
-    pub(crate) fn keep(&self, writer: PackWriter) -> io::Result<()> {
-        if writer.is_empty() {
-            return Ok(());
-        }
-        let pack = Arc::new(writer.finish()?);
-        let mut packs = self.lock();
-        packs.all.retain(|other| other.path != pack.path);
-        packs.all.push(pack);
-        self.noted(&mut packs);
-        Ok(())
+    /// Writes what the writer collected, and the files that refer to it, aside.
+    pub(crate) fn stage(&self, writer: PackWriter, files: Vec<Draft>) -> io::Result<Staged<'_>> {
+        let pack = if writer.is_empty() { None } else { Some(writer.write()?) };
+        let write = |draft: Draft| {
+            let mut file = temporary(&self.root)?;
+            file.write_all(draft.content.as_bytes())?;
+            Ok((file, draft.path))
+        };
+        let files = files.into_iter().map(write).collect::<io::Result<Vec<_>>>()?;
+        Ok(Staged { store: self, pack, files })
     }
 
     /// Copies an object's content into `sink`.
@@ -156,34 +168,26 @@ impl Store {
         Commit::decode(&self.read(id)?).ok_or_else(|| io::Error::other(format!("commit {id} is damaged")))
     }
 
-    /// Names a commit. Atomic and durable, with everything that was kept before.
-    pub(crate) fn set_ref(&self, name: &str, id: &Oid) -> io::Result<()> {
-        self.replace(&self.names().join(ref_name(name)), &format!("{id}\n"))?;
-        self.settle()
+    /// The file that names a commit.
+    pub(crate) fn naming(&self, name: &str, id: &Oid) -> Draft {
+        Draft { path: self.names().join(ref_name(name)), content: format!("{id}\n") }
     }
 
-    /// Waits until all that was kept and named is on disk under its name.
-    pub(crate) fn settle(&self) -> io::Result<()> {
-        let folders = [self.root.join("objects/pack"), self.names(), self.root.clone()];
-        sync_all(&folders.iter().map(File::open).collect::<io::Result<Vec<_>>>()?)
-    }
-
-    /// Puts a whole file in its place. Atomic: after a crash it is the old one or the new one.
-    fn replace(&self, path: &Path, content: &str) -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.root)?;
-        file.write_all(content.as_bytes())?;
-        file.as_file().sync_data()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
-    }
-
-    /// Names the automatic snapshots, in order, and forgets all others.
-    pub(crate) fn set_automatic(&self, steps: impl Iterator<Item = (u64, Oid)>) -> io::Result<()> {
-        let mut text = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
+    /// The file that names the automatic snapshots, in order, and no others.
+    pub(crate) fn naming_automatic(&self, steps: impl Iterator<Item = (u64, Oid)>) -> Draft {
+        let mut content = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
         for (number, id) in steps {
-            let _ = writeln!(text, "{id} {AUTOMATIC}{number:010}");
+            let _ = writeln!(content, "{id} {AUTOMATIC}{number:010}");
         }
-        self.replace(&self.root.join(PACKED_REFS), &text)
+        Draft { path: self.root.join(PACKED_REFS), content }
+    }
+
+    /// Waits until the names of all that was kept are on disk, and those of snapshots if `named`.
+    pub(crate) fn settle(&self, named: bool) -> io::Result<()> {
+        let mut folders = vec![self.root.join("objects/pack"), self.root.clone()];
+        folders.extend(named.then(|| self.names()));
+        let folders = folders.iter().map(File::open).collect::<io::Result<Vec<_>>>()?;
+        sync_all(&folders.iter().collect::<Vec<_>>())
     }
 
     /// The automatic snapshots, oldest first.
@@ -231,6 +235,16 @@ impl Store {
         self.root.join("refs/snapshots")
     }
 
+    /// Whether there are so many packs that merging them is worth the time.
+    pub(crate) fn is_untidy(&self) -> bool {
+        self.lock().all.len() > MANY_PACKS
+    }
+
+    /// Whether there are so many that it cannot wait.
+    pub(crate) fn is_cluttered(&self) -> bool {
+        self.lock().all.len() > TOO_MANY_PACKS
+    }
+
     /// Merges small packs when there are many, keeping only what a ref still reaches.
     pub(crate) fn tidy(&self) -> io::Result<()> {
         let (bulky, mut old): (Vec<_>, Vec<_>) =
@@ -250,11 +264,12 @@ impl Store {
                 }
             }
         }
-        let merged = if writer.is_empty() { None } else { Some(Arc::new(writer.finish()?)) };
+        let merged = if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(&[])?) };
+        let merged = merged.flatten().map(Arc::new);
         let used = |pack: &Arc<Pack>| pack.objects().iter().any(|(id, _)| reachable.contains(id));
         old.extend(bulky.into_iter().filter(|pack| !used(pack)));
         // What takes the place of the others must not vanish in a crash that they do not survive.
-        self.settle()?;
+        self.settle(false)?;
         let mut packs = self.lock();
         packs.all.retain(|pack| !old.iter().any(|gone| gone.path == pack.path));
         let kept = merged.as_ref().map(|pack| pack.path.clone());
@@ -288,6 +303,45 @@ impl Store {
             }
         }
         Ok(seen)
+    }
+}
+
+/// A file of the store as it is to be.
+pub(crate) struct Draft {
+    pub(crate) path: PathBuf,
+    pub(crate) content: String,
+}
+
+/// New objects and files that refer to them, written aside.
+pub(crate) struct Staged<'s> {
+    store: &'s Store,
+    pack: Option<Written>,
+    files: Vec<(NamedTempFile, PathBuf)>,
+}
+
+impl Staged<'_> {
+    /// Makes it part of the store as soon as it, and `others` with it, is on disk: after a crash each file is the old
+    /// one or the new one, and what it refers to is there. That the names are on disk says [`Store::settle`].
+    pub(crate) fn publish(self, others: &[&File]) -> io::Result<()> {
+        let store = self.store;
+        let Some(pack) = self.name(others)?.map(Arc::new) else { return Ok(()) };
+        let mut packs = store.lock();
+        packs.all.retain(|other| other.path != pack.path);
+        packs.all.push(pack);
+        store.noted(&mut packs);
+        Ok(())
+    }
+
+    fn name(self, others: &[&File]) -> io::Result<Option<Pack>> {
+        let mut written: Vec<&File> = self.files.iter().map(|(file, _)| file.as_file()).collect();
+        written.extend(self.pack.iter().flat_map(|pack| [pack.pack.as_file(), pack.index.as_file()]));
+        written.extend(others);
+        sync_all(&written)?;
+        let pack = self.pack.map(Written::publish).transpose()?;
+        for (file, path) in self.files {
+            file.persist(path)?;
+        }
+        Ok(pack)
     }
 }
 

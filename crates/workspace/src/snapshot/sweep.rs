@@ -84,6 +84,8 @@ pub(super) struct Sweep<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) seen: &'a Folder,
     pub(super) looks: Looks<'a>,
+    /// Files that are looked at whatever stamps and journal say.
+    pub(super) extra: Vec<PathBuf>,
 }
 
 impl Sweep<'_> {
@@ -91,6 +93,9 @@ impl Sweep<'_> {
     pub(super) fn all(mut self, around: &mut Surroundings) -> io::Result<Found> {
         let mut found = Found::default();
         let nested = self.below(Path::new(""), &mut found)?;
+        // The walk has looked at those that belong to the workspace; the others are to be forgotten.
+        let extra = std::mem::take(&mut self.extra);
+        self.sort_out(&extra, &mut Vec::new(), &mut found)?;
         *around = Surroundings::now(self.workspace, nested);
         Ok(found)
     }
@@ -141,8 +146,7 @@ impl Sweep<'_> {
     }
 
     /// Compares the stamps of everything that is known, and looks into folders whose names changed.
-    /// `extra` is looked at in any case.
-    pub(super) fn stamps(mut self, extra: &[PathBuf], around: &mut Surroundings) -> io::Result<Found> {
+    pub(super) fn stamps(mut self, around: &mut Surroundings) -> io::Result<Found> {
         if !around.hold(self.workspace) {
             return self.all(around);
         }
@@ -154,11 +158,14 @@ impl Sweep<'_> {
         }
         let mut found = Found::default();
         let mut files = moved.files;
-        files.extend(extra.iter().map(|path| path.as_path().into()));
         for folder in &moved.folders {
             if !self.relist(folder, &mut files, &mut found)? {
                 return self.all(around);
             }
+        }
+        let extra = self.extra.clone();
+        if !self.sort_out(&extra, &mut files, &mut found)? {
+            return self.all(around);
         }
         self.look(&files, &mut found)?;
         Ok(found)
@@ -245,53 +252,61 @@ impl Sweep<'_> {
     }
 
     /// Looks at what the journal named.
-    pub(super) fn paths(mut self, paths: &[PathBuf], around: &mut Surroundings) -> io::Result<Found> {
-        if paths.len() > MANY_NAMES || paths.iter().any(|path| decides(path) || path.ends_with(".git")) {
-            return self.stamps(paths, around);
+    pub(super) fn paths(mut self, named: Vec<PathBuf>, around: &mut Surroundings) -> io::Result<Found> {
+        if named.len() > MANY_NAMES || named.iter().any(|path| decides(path) || path.ends_with(".git")) {
+            return self.stamps(around);
         }
         let mut found = Found::default();
-        let mut rules = HashMap::new();
         let mut files = Vec::new();
+        if !self.sort_out(&[named, self.extra.clone()].concat(), &mut files, &mut found)? {
+            return self.all(around);
+        }
+        self.look(&files, &mut found)?;
+        Ok(found)
+    }
+
+    /// Tells files that are to be looked at from those that are gone or do not belong to the workspace, and walks
+    /// through what is a folder now. `false` when there is a repository in one.
+    fn sort_out(
+        &mut self,
+        paths: &[PathBuf],
+        files: &mut Vec<Box<Path>>,
+        found: &mut Found,
+    ) -> io::Result<bool> {
+        let mut rules = HashMap::new();
         // A folder comes before what lies in it, which is looked at with it.
         let mut paths: Vec<&PathBuf> = paths.iter().collect();
         paths.sort_unstable();
         let mut walked: Option<&Path> = None;
         for path in paths {
             let bytes = path.as_os_str().as_bytes();
-            let gone = |found: &mut Found| found.gone.push(bytes.to_vec());
             if bytes.is_empty()
                 || path.file_name().is_some_and(|name| name.as_bytes().starts_with(temp::PREFIX))
             {
                 continue;
             }
-            let kind = match self.workspace.lstat(path) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(_) => {
-                    gone(&mut found);
-                    continue;
-                }
+            let Ok(stat) = self.workspace.lstat(path) else {
+                found.gone.push(bytes.to_vec());
+                continue;
             };
             if walked.is_some_and(|folder| path.starts_with(folder)) {
                 continue;
             }
+            let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let parent = path.parent().unwrap_or(Path::new(""));
-            let Some(above) = rules_in(self.workspace, parent, &mut rules) else {
-                gone(&mut found);
-                continue;
-            };
-            if rules::ignored(&above, path, kind == FileType::Directory) {
-                gone(&mut found);
-            } else if kind == FileType::Directory {
-                if !self.below(path, &mut found)?.is_empty() {
-                    return self.all(around);
+            let above = rules_in(self.workspace, parent, &mut rules);
+            if above.is_none_or(|above| rules::ignored(&above, path, is_folder)) {
+                found.gone.push(bytes.to_vec());
+            } else if is_folder {
+                if !self.below(path, found)?.is_empty() {
+                    return Ok(false);
                 }
                 walked = Some(path);
             } else {
                 files.push(path.as_path().into());
             }
         }
-        self.look(&files, &mut found)?;
-        Ok(found)
+        Ok(true)
     }
 }
 

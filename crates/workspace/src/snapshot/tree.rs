@@ -194,7 +194,10 @@ impl Folder {
     }
 }
 
-/// What differs between two trees of the store; folders that are the same are not even read.
+/// Gets a tree by its id.
+pub(crate) type Read<'a> = dyn Fn(&Oid) -> io::Result<Level> + 'a;
+
+/// What differs between two trees; folders that are the same are not even read.
 #[derive(Debug, Default)]
 pub(crate) struct Differences {
     /// By path.
@@ -206,16 +209,17 @@ pub(crate) struct Differences {
 }
 
 impl Differences {
-    pub(crate) fn between(store: &Store, before: Oid, after: Oid) -> io::Result<Self> {
+    /// What differs between two trees that `read` can get.
+    pub(crate) fn between(read: &Read<'_>, before: Oid, after: Oid) -> io::Result<Self> {
         let mut out = Self::default();
-        out.compare(store, &[], Some(before), Some(after))?;
+        out.compare(read, &[], Some(before), Some(after))?;
         out.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(out)
     }
 
     fn compare(
         &mut self,
-        store: &Store,
+        read: &Read<'_>,
         path: &[u8],
         before: Option<Oid>,
         after: Option<Oid>,
@@ -223,7 +227,7 @@ impl Differences {
         if before == after {
             return Ok(());
         }
-        let level = |id: Option<Oid>| id.map_or(Ok(Level::new()), |id| store.tree(&id));
+        let level = |id: Option<Oid>| id.map_or(Ok(Level::new()), |id| read(&id));
         let (old, new) = (level(before)?, level(after)?);
         let names: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
         for name in names {
@@ -243,7 +247,7 @@ impl Differences {
                 (None, Some(_)) => self.come.push(path.clone()),
                 _ => {}
             }
-            self.compare(store, &path, tree(before), tree(after))?;
+            self.compare(read, &path, tree(before), tree(after))?;
         }
         Ok(())
     }
@@ -299,20 +303,21 @@ mod tests {
         }
         fresh.set_folder(b"empty/inner");
         assert_eq!(fresh.write(&store, &mut writer).unwrap(), id);
-        store.keep(writer).unwrap();
+        store.stage(writer, Vec::new()).unwrap().publish(&[]).unwrap();
         let mut other = fresh.clone();
         other.remove(b"b");
         other.set(b"new", file(b"n"));
         let mut writer = store.writer();
         let changed = other.write(&store, &mut writer).unwrap();
-        store.keep(writer).unwrap();
-        let found = Differences::between(&store, id, changed).unwrap();
+        store.stage(writer, Vec::new()).unwrap().publish(&[]).unwrap();
+        let read = |id: &Oid| store.tree(id);
+        let found = Differences::between(&read, id, changed).unwrap();
         let paths: Vec<&[u8]> = found.files.iter().map(|difference| &difference.path[..]).collect();
         assert_eq!(paths, [&b"b/c"[..], b"b/d/e", b"new"]);
         assert_eq!(found.gone, [&b"b"[..], b"b/d"]);
         assert!(found.come.is_empty());
-        let back = Differences::between(&store, changed, id).unwrap();
+        let back = Differences::between(&read, changed, id).unwrap();
         assert_eq!((back.files.len(), back.come), (3, found.gone));
-        assert!(Differences::between(&store, id, id).unwrap().files.is_empty());
+        assert!(Differences::between(&read, id, id).unwrap().files.is_empty());
     }
 }

@@ -1,12 +1,13 @@
 //! Taking the last call back.
 
 use super::{
-    SnapshotError, Snapshots, State,
-    history::{Trust, new_call},
+    Planned, SnapshotError, Snapshots, State,
+    history::{Batch, Trust, new_call},
     object::{Entry, Oid},
     pending::Caller,
     restore::{Change, Intent},
     step::{By, Step},
+    store::Store,
     to_path,
     tree::{Differences, Known},
 };
@@ -66,33 +67,92 @@ impl Snapshots {
     /// There is nothing to take back, its files were changed since by somebody else, or the disk failed.
     pub fn undo(&self, caller: &Caller, options: UndoOptions) -> Result<Undone, SnapshotError> {
         let mut state = self.lock();
-        self.advance(&mut state, Trust::Stamps, None)?;
-        let _alone = self.store.exclusive()?;
-        self.reload(&mut state)?;
-        let (call, delta) = self.last_call(&state, &caller.session, options)?;
-        let step =
-            state.steps.get(delta.last).cloned().ok_or(SnapshotError::NothingToUndo { others: None })?;
-        if !options.force {
-            self.refuse_conflicts(&state, &step, &delta)?;
-        }
+        let alone = self.store.exclusive()?;
+        let Found { call, delta, step, planned } =
+            self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+                self.find_undo(state, batch, &caller.session, options)
+            })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
-        let tree = self.target(&mut state, &delta)?;
-        let from = self.base(&mut state, false)?;
-        let changes = self.put_in_place(&mut state, from, Intent { tree, whole: false })?;
-        self.put_step(&mut state, By::Undo(call), caller)?;
+        let changes = self.put_in_place(&mut state, planned, By::Undo(call), caller)?;
         let at = UNIX_EPOCH + Duration::from_secs(u64::try_from(step.seconds).unwrap_or(0));
         let left_out = delta.left_out.iter().map(|path| to_path(path)).collect();
         Ok(Undone { caller: step.note.caller, at, before, changes, left_out })
     }
 
-    /// The call to take back and what it changed.
-    fn last_call(
+    fn find_undo(
         &self,
-        state: &State,
+        state: &mut State,
+        batch: &mut Batch,
         session: &str,
         options: UndoOptions,
-    ) -> Result<(String, Delta), SnapshotError> {
-        let undone: HashSet<&str> = state
+    ) -> Result<Found, SnapshotError> {
+        let past = Past::new(&self.store, state, batch);
+        let (call, delta) = past.last_call(session, options)?;
+        let step = past.steps.get(delta.last).copied().cloned();
+        let step = step.ok_or(SnapshotError::NothingToUndo { others: None })?;
+        if !options.force {
+            past.refuse_conflicts(state, &step, &delta)?;
+        }
+        let tree = self.target(state, batch, &delta)?;
+        let planned = self.plan(state, batch, Intent { tree, whole: false })?;
+        Ok(Found { call, delta, step, planned })
+    }
+
+    /// The tree of everything as it is, but for what is taken back.
+    fn target(&self, state: &State, batch: &mut Batch, delta: &Delta) -> Result<Oid, SnapshotError> {
+        let mut target = state.seen.clone();
+        for (path, (before, _)) in &delta.files {
+            match before {
+                Some(entry) => target.set(path, Known { entry: *entry, stamp: None }),
+                None => target.remove(path),
+            }
+        }
+        for folder in &delta.removed {
+            if target.get(folder).is_none() {
+                target.set_folder(folder);
+            }
+        }
+        for folder in delta.made.iter().rev() {
+            if target.folder(folder).is_some_and(|folder| folder.everything().is_empty()) {
+                target.remove(folder);
+            }
+        }
+        Ok(target.write(&self.store, &mut batch.writer)?)
+    }
+
+    /// A call of its own, for what a restore does.
+    pub(super) fn own_call() -> By {
+        By::Call(new_call())
+    }
+}
+
+/// What is to be taken back, and how.
+struct Found {
+    call: String,
+    delta: Delta,
+    step: Step,
+    planned: Planned,
+}
+
+/// The history and what is about to become part of it.
+struct Past<'a> {
+    store: &'a Store,
+    batch: &'a Batch,
+    steps: Vec<&'a Step>,
+}
+
+impl<'a> Past<'a> {
+    fn new(store: &'a Store, state: &'a State, batch: &'a Batch) -> Self {
+        Self { store, batch, steps: state.steps.iter().chain(&batch.steps).collect() }
+    }
+
+    fn between(&self, before: &Step, after: &Step) -> io::Result<Differences> {
+        Differences::between(&|id| self.batch.tree(self.store, id), before.tree, after.tree)
+    }
+
+    /// The call to take back and what it changed.
+    fn last_call(&self, session: &str, options: UndoOptions) -> Result<(String, Delta), SnapshotError> {
+        let undone: HashSet<&str> = self
             .steps
             .iter()
             .filter_map(|step| match &step.note.by {
@@ -103,7 +163,7 @@ impl Snapshots {
         let mut others = None;
         let mut passed = HashSet::new();
         // The oldest step has nothing before it to go back to.
-        for step in state.steps.iter().skip(1).rev() {
+        for step in self.steps.iter().skip(1).rev() {
             let By::Call(call) = &step.note.by else { continue };
             if undone.contains(call.as_str()) || !passed.insert(call.as_str()) {
                 continue;
@@ -112,7 +172,7 @@ impl Snapshots {
                 others = others.or_else(|| Some(step.note.words()));
                 continue;
             }
-            let delta = self.delta(state, call)?;
+            let delta = self.delta(call)?;
             if !delta.is_empty() {
                 return Ok((call.clone(), delta));
             }
@@ -120,15 +180,14 @@ impl Snapshots {
         Err(SnapshotError::NothingToUndo { others })
     }
 
-    fn delta(&self, state: &State, call: &str) -> io::Result<Delta> {
+    fn delta(&self, call: &str) -> io::Result<Delta> {
         let mut delta = Delta::default();
-        for (at, pair) in state.steps.windows(2).enumerate() {
+        for (at, pair) in self.steps.windows(2).enumerate() {
             let [before, after] = pair else { continue };
             if after.note.by != By::Call(call.to_owned()) {
                 continue;
             }
-            let Differences { files, gone, come } =
-                Differences::between(&self.store, before.tree, after.tree)?;
+            let Differences { files, gone, come } = self.between(before, after)?;
             for file in files {
                 delta.files.entry(file.path).or_insert((file.before, None)).1 = file.after;
             }
@@ -158,7 +217,7 @@ impl Snapshots {
         for (path, (before, after)) in &delta.files {
             let now = state.seen.get(path).map(|known| known.entry);
             if now != *after && now != *before {
-                files.push((to_path(path), self.blame(state, delta.last, path)?));
+                files.push((to_path(path), self.blame(delta.last, path)?));
             }
         }
         if files.is_empty() && !delta.shared {
@@ -168,44 +227,14 @@ impl Snapshots {
     }
 
     /// Who changed a file after a step.
-    fn blame(&self, state: &State, after: usize, path: &[u8]) -> io::Result<String> {
-        for pair in state.steps.windows(2).skip(after).rev() {
+    fn blame(&self, after: usize, path: &[u8]) -> io::Result<String> {
+        for pair in self.steps.windows(2).skip(after).rev() {
             let [before, step] = pair else { continue };
-            let differences = Differences::between(&self.store, before.tree, step.tree)?;
+            let differences = self.between(before, step)?;
             if differences.files.iter().any(|file| file.path == path) {
                 return Ok(step.note.words());
             }
         }
         Ok("changed since".to_owned())
-    }
-
-    /// The tree of everything as it is, but for what is taken back.
-    fn target(&self, state: &mut State, delta: &Delta) -> Result<Oid, SnapshotError> {
-        let mut target = state.seen.clone();
-        for (path, (before, _)) in &delta.files {
-            match before {
-                Some(entry) => target.set(path, Known { entry: *entry, stamp: None }),
-                None => target.remove(path),
-            }
-        }
-        for folder in &delta.removed {
-            if target.get(folder).is_none() {
-                target.set_folder(folder);
-            }
-        }
-        for folder in delta.made.iter().rev() {
-            if target.folder(folder).is_some_and(|folder| folder.everything().is_empty()) {
-                target.remove(folder);
-            }
-        }
-        let mut writer = self.store.writer();
-        let tree = target.write(&self.store, &mut writer)?;
-        self.store.keep(writer)?;
-        Ok(tree)
-    }
-
-    /// A call of its own, for what a restore does.
-    pub(super) fn own_call() -> By {
-        By::Call(new_call())
     }
 }

@@ -2,13 +2,19 @@
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use workspace::{Content, GlobQuery, GrepQuery, OutputMode, WindowSpec, Workspace};
+use workspace::{
+    Change, Content, GlobQuery, GrepQuery, OutputMode, Retention, Snapshots, WindowSpec, Workspace,
+};
 
 use crate::kit::{Box, NEVER, myself};
+use crate::snapshots::{Place, who};
 
 const ROOT: &str = "WORKSPACE_TEST_BIG_ROOT";
+const SNAPSHOT: &str = "WORKSPACE_TEST_BIG_SNAPSHOT";
 
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -77,6 +83,48 @@ fn a_gigabyte_passes_through_a_small_window() {
     let out = myself("big::child_that_reads_much", ROOT, &b.path("")).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "{stdout}\n{stderr}");
+}
+
+/// As [`child_that_reads_much`].
+#[test]
+fn child_that_keeps_much() {
+    let Some(store) = std::env::var_os(SNAPSHOT) else { return };
+    let store = Path::new(&store);
+    let root = store.with_file_name("work");
+    let workspace = Arc::new(Workspace::open("w", &root).unwrap());
+    let snapshots = Snapshots::open(workspace, store, Retention::default()).unwrap();
+    let before = peak_kb();
+    snapshots.create("s", "").unwrap();
+    let file = std::fs::File::options().write(true).open(root.join("sparse")).unwrap();
+    file.write_all_at(b"other", 1 << 29).unwrap();
+    let text = snapshots.diff("s", None, 10).unwrap();
+    assert!(text.starts_with("sparse: too large to compare, 1073741824 bytes, then "), "{text}");
+    let restored = snapshots.restore("s", &who()).unwrap();
+    assert_eq!(restored.changes, [(Change::Changed, "sparse".into())]);
+    let grown = peak_kb() - before;
+    println!("grown by {grown} kB");
+    // a pack is collected in memory up to 32 MiB
+    assert!(grown < 100_000, "memory grew by {grown} kB");
+}
+
+#[test]
+fn a_gigabyte_goes_into_a_snapshot_and_back() {
+    let place = Place::new();
+    let path = place.root.join("sparse");
+    let mut file = std::fs::File::create(&path).unwrap();
+    file.write_all("needle ".repeat(20_000).as_bytes()).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let out = myself("big::child_that_keeps_much", SNAPSHOT, &place.store).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{stdout}\n{stderr}");
+    let file = std::fs::File::open(&path).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 1 << 30);
+    let at = |from: u64| {
+        let mut bytes = [0; 7];
+        file.read_exact_at(&mut bytes, from).unwrap();
+        bytes
+    };
+    assert_eq!((&at(0), &at(139_993), at(1 << 29)), (b"needle ", b"needle ", [0; 7]));
 }
 
 #[test]

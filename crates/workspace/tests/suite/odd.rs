@@ -182,6 +182,12 @@ fn beside_a_file_of_a_gigabyte() {
     fs::remove_file(place.root.join("huge")).unwrap();
     let restored = snapshots.restore("s", &who()).unwrap();
     assert_eq!(restored.changes, [(Change::Created, "huge".into())]);
+    // Once it is ignored, no snapshot takes it.
+    fs::File::create(place.root.join("huge")).unwrap().set_len(70 << 20).unwrap();
+    snapshots.create("t", "").unwrap();
+    place.write(".gitignore", "huge\n*.log\n");
+    let ignoring = snapshots.create("u", "").unwrap();
+    assert!(!place.git(&["ls-tree", "--name-only", &ignoring]).contains("huge"));
 }
 
 /// Snapshots go when their workspace is long gone, and never before.

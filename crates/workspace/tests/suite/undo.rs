@@ -7,6 +7,7 @@ use std::{
     path::Path,
     process::Stdio,
     sync::Arc,
+    time::Duration,
 };
 
 use crate::kit::myself;
@@ -124,6 +125,59 @@ fn calls_go_back_one_by_one() {
         }
         assert!(matches!(history.undo("s"), Err(SnapshotError::NothingToUndo { .. })));
         history.place.git(&["fsck", "--strict", "--no-dangling"]);
+    }
+}
+
+/// Also when another call looks at the disk while the file is being written.
+#[test]
+fn a_folder_made_for_a_file_goes_with_it() {
+    for live in [false, true] {
+        let history = History::new(live);
+        history.place.write("a", "0");
+        history.call("s", || {});
+        let path = history.workspace.resolve("new/er/b").unwrap();
+        let noted = history.snapshots.note(&by("s", "Write"), &path, None).unwrap().unwrap();
+        history.place.write("new/er/b", "b");
+        history.call("s", || {});
+        history.snapshots.noted(&noted, Some(b"b"[..].into()));
+        assert_eq!(history.undo("s").unwrap().caller.tool, "Write", "live {live}");
+        assert!(!history.place.root.join("new").exists(), "live {live}");
+    }
+}
+
+/// However the journal comes to name an ignored file: beside rules that are known, beside a new repository, or among
+/// more names than are looked at one by one.
+#[test]
+fn what_is_ignored_stays_out_whatever_the_journal_names_with_it() {
+    let history = History::new(true);
+    let (place, snapshots) = (&history.place, &history.snapshots);
+    place.write("first", "");
+    assert!(history.workspace.changes_since(0).unwrap().cursor > 0);
+    place.write(".gitignore", "node_modules\n*.log\n");
+    symlink("/nowhere/at/all", place.root.join("node_modules")).unwrap();
+    place.write("a.log", "log");
+    // Stamps are trusted only when they are older than a tick of the clock.
+    let settle = || std::thread::sleep(Duration::from_millis(50));
+    settle();
+    snapshots.create("s", "").unwrap();
+    history.call("s", || {});
+    let changed = || snapshots.changed_since("s").unwrap();
+    assert!(changed().is_empty(), "{:?}", changed());
+    history.call("s", || {
+        fs::create_dir(place.root.join(".git")).unwrap();
+        place.write("b.log", "log");
+    });
+    settle();
+    assert!(changed().is_empty(), "{:?}", changed());
+    history.call("s", || {
+        (0..2100).for_each(|n| place.write(&format!("many/{n}"), ""));
+        place.write("c.log", "log");
+    });
+    assert_eq!(changed().len(), 2100);
+    assert_eq!(history.undo("s").unwrap().changes.len(), 2100);
+    assert!(changed().is_empty(), "{:?}", changed());
+    for log in ["a.log", "b.log", "c.log"] {
+        assert_eq!(history.read(log), "log");
     }
 }
 
