@@ -129,8 +129,8 @@ else
 fi
 "#;
 
-/// Says that it is there; waits until its stdin closes, or brings no line for the time of eight ticks (a client may be
-/// killed, or a machine lost, without anybody closing anything); then ends everything of the sandbox. And once more,
+/// Says that it is there; waits until its stdin closes, or brings no line for the time of eight ticks (a
+/// machine that is lost closes nothing); then ends everything of the sandbox. And once more,
 /// since what a client was asking for when it was killed may begin a little later.
 ///
 /// Ticks and lines come through one pipe, so a guard that was stopped itself has missed nothing when it goes on; and

@@ -207,7 +207,21 @@ async fn nobody_outlives_a_call_in_a_container() {
 /// A calm kind and the worst.
 pub(crate) const ROUGH: [&str; 2] = ["setsid", "bomb"];
 
-/// Runs a nasty program from a server of its own, kills that, and sees everybody go.
+/// Runs a nasty program from a server of its own; that server, when everybody is in place.
+async fn server_with(nasty: &Nasty, mode: &str, config: &Value) -> std::process::Child {
+    let server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["docker::server_alone", "--exact", "--ignored"])
+        .env("FAR_MODE", mode)
+        .env("FAR_CONFIG", config.to_string())
+        .env("NASTY_ARGS", nasty.args().join("\n"))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    nasty.ready().await;
+    server
+}
+
+/// Kills such a server, and sees everybody go.
 pub(crate) async fn nobody_outlives_the_server(
     mode: &str,
     config: &Value,
@@ -216,19 +230,26 @@ pub(crate) async fn nobody_outlives_the_server(
 ) {
     for kind in kinds {
         let nasty = Nasty::within(place, kind);
-        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["docker::server_alone", "--exact", "--ignored"])
-            .env("FAR_MODE", mode)
-            .env("FAR_CONFIG", config.to_string())
-            .env("NASTY_ARGS", nasty.args().join("\n"))
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        nasty.ready().await;
+        let mut server = server_with(&nasty, mode, config).await;
         server.kill().unwrap();
         server.wait().unwrap();
         nasty.wait_gone("SIGKILL of the server").await;
     }
+}
+
+/// A machine that is lost closes no connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_is_taken_for_dead() {
+    let shared = tempfile::tempdir().unwrap();
+    let container = docker().container_with(&as_arguments(&volumes(shared.path())));
+    let config = json!({"container": container.id, "docker_path": docker().client});
+    let nasty = Nasty::within(shared.path(), "setsid");
+    let mut server = server_with(&nasty, "docker_exec", &config).await;
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    nasty.wait_gone("the server was stopped").await;
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -352,7 +373,7 @@ async fn nobody_outlives_a_call_in_a_container_of_podman() {
     tokio::join!(ends_of(exec, shared.path(), &calm), ends_of(run, shared.path(), &["setsid"]));
 }
 
-/// The engine keeps the guard's stdin open, so it is the silence that tells.
+/// There is no engine: whatever runs in the container descends from the client, the guard too unless it sees to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_in_a_container_of_podman_outlives_the_server() {
     let shared = tempfile::tempdir().unwrap();
