@@ -51,15 +51,14 @@ impl Direct {
             timeout: DEFAULT_TIMEOUT,
             memory: None,
             observer: None,
-            lifeline: false,
+            stdin: false,
         };
         Self { name: name.into(), local }
     }
 
-    /// Gives every program a stdin that stays open until the program ends, so that the other side of it learns of the
-    /// program's, or this process's, death.
-    pub(crate) fn with_lifeline(mut self) -> Self {
-        self.local.lifeline = true;
+    /// Gives every live program a stdin, also where it would have none.
+    pub(crate) fn with_stdin(mut self) -> Self {
+        self.local.stdin = true;
         self
     }
 

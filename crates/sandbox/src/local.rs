@@ -42,8 +42,8 @@ pub(crate) struct Local {
     /// The cap on memory, when there is one.
     pub(crate) memory: Option<u64>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
-    /// Whether every program has a stdin, which stays open until the program ends.
-    pub(crate) lifeline: bool,
+    /// Whether every live program has a stdin.
+    pub(crate) stdin: bool,
 }
 
 /// Who remarks on calls.
@@ -97,7 +97,7 @@ impl Local {
         let cwd = self.cwd(cwd.as_deref());
         let _turn = TURNS.acquire().await;
         let ended = CancellationToken::new();
-        let streams = match Collected::open(self.lifeline || !stdin.is_empty()) {
+        let streams = match Collected::open(!stdin.is_empty()) {
             Ok(streams) => streams,
             Err(error) => return Response::nothing(transport("pipes", &error)),
         };
@@ -120,7 +120,7 @@ impl Local {
             watch,
             collect(stdout, capture_limit),
             collect(stderr, capture_limit),
-            feed(input, &stdin, self.lifeline, &ended)
+            feed(input, &stdin, &ended)
         );
         let omitted = stdout.1 + stderr.1;
         Response { stdout: stdout.0, stderr: stderr.0, omitted, outcome, notes }
@@ -145,7 +145,7 @@ impl Local {
         let StartRequest { command, args, env, cwd, stdio } = request;
         let cwd = self.cwd(cwd.as_deref());
         let Live { stdin, stdout, stderr, terminal } =
-            Live::open(stdio, self.lifeline).map_err(|e| transport("pipes", &e))?;
+            Live::open(stdio, self.stdin).map_err(|e| transport("pipes", &e))?;
         let spec = Spec { command: &command, args: &args, env: &env, cwd, terminal, announce: true };
         // Before the program can have done anything.
         let finish = self.begin_remarks();
@@ -255,15 +255,12 @@ async fn collect(mut from: Output, limit: Option<usize>) -> (Vec<u8>, u64) {
 }
 
 /// Writes all of stdin, as far as the program wants it.
-async fn feed(into: Option<Input>, data: &[u8], lifeline: bool, ended: &CancellationToken) {
+async fn feed(into: Option<Input>, data: &[u8], ended: &CancellationToken) {
     if let Some(mut into) = into {
         tokio::select! {
             // A program that closes its stdin early has had enough: no failure.
             _ = into.write_all(data) => {}
             () = ended.cancelled() => {}
-        }
-        if lifeline {
-            ended.cancelled().await;
         }
     }
 }
@@ -331,7 +328,7 @@ struct Live {
 }
 
 impl Live {
-    fn open(stdio: Stdio, lifeline: bool) -> io::Result<Self> {
+    fn open(stdio: Stdio, stdin: bool) -> io::Result<Self> {
         Ok(match stdio {
             Stdio::Separate => Self {
                 stdin: Some(Pair::new(streams::input_pipe()?)),
@@ -340,7 +337,7 @@ impl Live {
                 terminal: false,
             },
             Stdio::Merged => Self {
-                stdin: if lifeline { Some(Pair::new(streams::input_pipe()?)) } else { None },
+                stdin: if stdin { Some(Pair::new(streams::input_pipe()?)) } else { None },
                 stdout: Pair::new(streams::output_pipe()?),
                 stderr: None,
                 terminal: false,

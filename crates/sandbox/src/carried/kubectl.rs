@@ -1,6 +1,6 @@
 //! Mode `kubectl_exec`: into a running pod.
 
-use super::{Carried, Carrier, Mark, config::Block};
+use super::{Carried, Carrier, config::Block};
 use crate::{Factory, FactoryError, Sandbox};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ struct Pod {
 }
 
 impl Carrier for Pod {
-    fn prefix(&self, _: &Mark, terminal: bool, _: usize) -> Vec<String> {
+    fn prefix(&self, terminal: bool) -> Vec<String> {
         let mut argv = vec![self.kubectl_path.clone()];
         argv.extend(self.kubeconfig.iter().map(|path| format!("--kubeconfig={path}")));
         argv.extend(self.context.iter().map(|name| format!("--context={name}")));
@@ -32,11 +32,6 @@ impl Carrier for Pod {
         argv.extend(self.extra_args.iter().cloned());
         argv.extend([self.pod.clone(), "--".to_owned()]);
         argv
-    }
-
-    /// It has no words for variables.
-    fn hides(&self) -> bool {
-        false
     }
 
     fn place(&self) -> String {

@@ -1,8 +1,8 @@
 //! Containers of servers that are gone.
 //!
-//! A container ends with its call, and mostly with the server, too: its stdin closes. Whoever still runs when a
-//! server dies (a live process that reads its stdin itself, a terminal) is removed by the next server that starts
-//! here. A label tells whose it is.
+//! A container ends with its call, and with the server, too: its guard's stdin closes. What still is there (one that
+//! was made but not started when its client was killed; podman's memory of one that has ended) is removed by the next
+//! server that starts here. A label tells whose it is.
 
 use crate::{Request, Sandbox as _, direct::Direct};
 use std::{fs, time::Duration};

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{io::AsyncWrite, sync::watch};
+use tokio::sync::watch;
 
 /// By then a client is ready for whatever comes.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -94,8 +94,6 @@ pub(super) struct Carry {
     hearing: Hearing,
     place: String,
     started: Instant,
-    /// The client's stdin where the program has none: open as long as this.
-    _lifeline: Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
 }
 
 impl Carry {
@@ -106,7 +104,10 @@ impl Carry {
         place: String,
         sweep: Sweep,
     ) -> Process {
-        let lifeline = if stdio == Stdio::Merged { inner.stdin.take() } else { None };
+        if stdio == Stdio::Merged {
+            // It was for the script.
+            inner.stdin = None;
+        }
         // The script speaks on stderr, wherever that goes.
         let hearing = match inner.stderr.take() {
             Some(stderr) => {
@@ -122,14 +123,7 @@ impl Carry {
         };
         let far = Mutex::new(Far::Armed(sweep));
         let started = Instant::now();
-        let control = Box::new(Self {
-            inner: inner.control.into(),
-            far,
-            hearing,
-            place,
-            started,
-            _lifeline: Mutex::new(lifeline),
-        });
+        let control = Box::new(Self { inner: inner.control.into(), far, hearing, place, started });
         Process { control, ..inner }
     }
 

@@ -1,4 +1,5 @@
-//! Commands carried elsewhere by a command-line client: `docker exec`, `kubectl exec`.
+//! Commands carried elsewhere by a command-line client: `docker exec`, `kubectl exec`, and `docker run` for a place to
+//! carry them to.
 //!
 //! The client is a local program under [`Direct`], so it cannot outlive this process. What it started at
 //! the far side can; three things end it:
@@ -8,12 +9,14 @@
 //!   for a failed program);
 //! - after a timeout, a cancel or a kill, a second script that ends everything bearing the call's mark;
 //! - a guard, one a sandbox, that waits at the far side for its stdin to close or to fall silent, one of which
-//!   happens however this process dies, and then ends everything bearing the sandbox's mark. A container of its own
-//!   needs none: its script watches the client's stdin, and ends everybody when that closes.
+//!   happens however this process dies, and then ends everything bearing the sandbox's mark. In a container that is
+//!   made for one call the guard is the first process, and the container ends with it.
+//!
+//! The variables of a command go ahead of its stdin: the client's words can be read by every user of this machine.
 //!
 //! The mark is a variable in the environment. A program that wipes its environment *and* leaves its parent
-//! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`,
-//! `head`, `cat`, `rm` and `sleep`.
+//! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`, `cat`,
+//! `rm` and `sleep`, for terminals `stty`.
 
 mod config;
 mod docker;
@@ -21,11 +24,13 @@ mod kubectl;
 mod last_word;
 mod leftovers;
 mod live;
+mod rooms;
 mod scripts;
 
 pub(crate) use config::Block;
-pub(crate) use docker::{exec_factory, run_factory};
+pub(crate) use docker::exec_factory;
 pub(crate) use kubectl::factory as kubectl_factory;
+pub(crate) use rooms::run_factory;
 
 use crate::{
     Closer, EnvEntry, Outcome, Process, Request, Response, Sandbox, StartRequest, Stdio, StreamingSandbox,
@@ -34,7 +39,7 @@ use crate::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use last_word::LastWord;
 use live::{Carry, Sweep};
-use scripts::{GUARD, NO_SWEEP, SWEEP, WRAP};
+use scripts::{SWEEP, WRAP};
 use std::{
     fmt,
     sync::{
@@ -63,32 +68,26 @@ const SWEEP_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The words that bring a script to the far side.
 pub(crate) trait Carrier: Send + Sync + 'static {
-    /// Client and arguments up to, not including, the program at the far side. The client hands on the first `hidden`
-    /// of [`hidden`]'s variables out of its own environment.
-    fn prefix(&self, mark: &Mark, terminal: bool, hidden: usize) -> Vec<String>;
+    /// Client and arguments up to, not including, the program at the far side.
+    fn prefix(&self, terminal: bool) -> Vec<String>;
 
-    /// Whether the client can do that; the environment is otherwise among the words that every user of this machine
-    /// can read.
-    fn hides(&self) -> bool {
-        true
+    /// A local command that begins a guard: it says one byte, and has everything at the far side end that bears the mark
+    /// when its stdin closes or falls silent.
+    fn guard(&self, mark: &Mark) -> Vec<String> {
+        self.script(scripts::guard(), mark)
     }
 
     /// A local command that ends everything at the far side that bears the mark.
     fn ending(&self, mark: &Mark) -> Vec<String> {
-        let mut argv = self.prefix(mark, false, 0);
-        argv.extend(["sh", "-c"].map(str::to_owned));
-        argv.push(format!("{SWEEP}sweep \"$1\" hard"));
-        argv.extend(["sh".to_owned(), mark.to_string()]);
+        self.script(format!("{SWEEP}sweep \"$1\" hard"), mark)
+    }
+
+    /// A script at the far side that is given the mark.
+    fn script(&self, script: String, mark: &Mark) -> Vec<String> {
+        let mut argv = self.prefix(false);
+        argv.extend(["sh".to_owned(), "-c".to_owned(), script, "sh".to_owned(), mark.to_string()]);
         argv
     }
-
-    /// Whether the far side outlives this process and so wants a guard.
-    fn lasts(&self) -> bool {
-        true
-    }
-
-    /// Ends what servers left there that are gone.
-    fn clean_up(&self) {}
 
     /// What is told apart in errors ("container web").
     fn place(&self) -> String;
@@ -135,17 +134,20 @@ pub(crate) struct Carried {
     timeout: Duration,
     mark: Mark,
     calls: AtomicU64,
-    guard: Mutex<Option<Process>>,
+    guard: Mutex<Option<Guard>>,
+}
+
+/// Somebody at the far side who hears of this process's death.
+struct Guard {
+    client: Process,
+    beat: tokio::task::JoinHandle<()>,
 }
 
 impl Carried {
     pub(crate) fn new(name: &str, carrier: Arc<dyn Carrier>) -> Self {
-        carrier.clean_up();
-        let client = Direct::new(name);
         Self {
             name: name.to_owned(),
-            // What lasts has a guard; what does not watches the client itself.
-            client: if carrier.lasts() { client } else { client.with_lifeline() },
+            client: Direct::new(name).with_stdin(),
             carrier,
             timeout: crate::local::DEFAULT_TIMEOUT,
             mark: Mark::fresh(),
@@ -155,22 +157,23 @@ impl Carried {
     }
 
     /// Runs a command at the far side to its end.
-    async fn carry(&self, request: Request) -> Response {
+    async fn carry(&self, mut request: Request) -> Response {
         let timeout = if request.timeout.is_zero() { self.timeout } else { request.timeout };
         let deadline = tokio::time::Instant::now() + timeout;
         tokio::select! {
-            () = self.keep_guard() => {}
+            kept = self.keep_guard() => if let Err(outcome) = kept { return Response::nothing(outcome) },
             () = request.cancel.cancelled() => return Response::nothing(Outcome::Cancelled),
             () = tokio::time::sleep_until(deadline) => return Response::nothing(Outcome::TimedOut),
         }
         let timeout = deadline.duration_since(tokio::time::Instant::now()).max(Duration::from_millis(1));
         let mark = self.next_mark();
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
-        let words = Words { env: &request.env, command: &request.command, args: &request.args };
-        let mode = self.mode("collected", request.stdin.len());
-        let (argv, env) = self.argv(&mark, &mode, cwd.as_deref(), &words, false);
-        let (program, args) = head_and_rest(argv);
-        let carried = Request { command: program, args, env, cwd: None, timeout, ..request.clone() };
+        let (entries, mut stdin) = variables(&request.env);
+        stdin.append(&mut request.stdin);
+        let words = Words { mode: "collected", entries, command: &request.command, args: &request.args };
+        let (program, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, false));
+        let carried =
+            Request { command: program, args, env: Vec::new(), stdin, cwd: None, timeout, ..request.clone() };
         // A dropped future must leave nothing at the far side either.
         let sweep = self.sweeper(&mark);
         let mut response = self.client.spawn(carried).await;
@@ -221,16 +224,33 @@ impl Carried {
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let mode = match request.stdio {
             Stdio::Separate => "live".to_owned(),
-            Stdio::Merged => self.mode("merged", 0),
+            Stdio::Merged => "merged".to_owned(),
             // The client sets the size when it gets round to it; the program should not see another one first.
             Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
         };
-        let words = Words { env: &request.env, command: &request.command, args: &request.args };
-        let (argv, env) = self.argv(&mark, &mode, cwd.as_deref(), &words, terminal);
-        let (command, args) = head_and_rest(argv);
+        let (entries, header) = variables(&request.env);
+        let words = Words { mode: &mode, entries, command: &request.command, args: &request.args };
+        let (command, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, terminal));
         let stdio = request.stdio;
-        let inner = self.start_client(StartRequest { command, args, env, cwd: None, stdio }).await?;
-        Ok(Carry::wrap(inner, stdio, &mark, self.carrier.place(), self.sweeper(&mark)))
+        let started = StartRequest { command, args, stdio, ..StartRequest::default() };
+        let mut inner = self.start_client(started).await?;
+        let sweep = self.sweeper(&mark);
+        if entries > 0 {
+            let expected = if terminal { scripts::ready(&mark.to_string()) } else { Vec::new() };
+            let handed = hand_over(&mut inner, &expected, &header);
+            match tokio::time::timeout(LOOK_TIMEOUT, handed).await {
+                Ok(Ok(())) => {}
+                Ok(Err(said)) => return Err(self.broken(&said)),
+                Err(_) => return Err(self.broken(b"it does not take what a command needs")),
+            }
+        }
+        Ok(Carry::wrap(inner, stdio, &mark, self.carrier.place(), sweep))
+    }
+
+    /// The way there failed, for a reason that the client gave.
+    fn broken(&self, said: &[u8]) -> Outcome {
+        let said = String::from_utf8_lossy(said);
+        Outcome::Transport { why: format!("{}: {}", self.carrier.place(), said.trim()) }
     }
 
     /// A live process tells too late that it was never there, so somebody looks first.
@@ -261,52 +281,21 @@ impl Carried {
         }
     }
 
-    /// The client's words, and the variables that it needs for them.
-    fn argv(
-        &self,
-        mark: &Mark,
-        mode: &str,
-        cwd: Option<&str>,
-        words: &Words<'_>,
-        terminal: bool,
-    ) -> (Vec<String>, Vec<EnvEntry>) {
-        let host = host_variables();
-        let env: Vec<String> = words
-            .env
-            .iter()
-            .filter_map(|entry| match entry {
-                EnvEntry::Set(key, value) => Some(format!("{key}={value}")),
-                EnvEntry::Forward(key) => host
-                    .get(std::ffi::OsStr::new(key))
-                    .map(|value| format!("{key}={}", value.to_string_lossy())),
-            })
-            .collect();
-        let path = env.iter().rev().find_map(|entry| entry.strip_prefix("PATH=")).unwrap_or_default();
-        let path = path.to_owned();
-        let (shown, env) = if self.carrier.hides() { (Vec::new(), env) } else { (env, Vec::new()) };
-        let mut argv = self.carrier.prefix(mark, terminal, env.len());
+    /// The client's words.
+    fn argv(&self, mark: &Mark, cwd: Option<&str>, words: &Words<'_>, terminal: bool) -> Vec<String> {
+        let mut argv = self.carrier.prefix(terminal);
         argv.extend(["env".to_owned(), format!("CODEGEN_SANDBOX_CALL={mark}")]);
-        let sweep = if self.carrier.lasts() { SWEEP } else { NO_SWEEP };
-        argv.extend(["sh".to_owned(), "-c".to_owned(), format!("{sweep}{WRAP}"), "sh".to_owned()]);
-        argv.extend([mark.to_string(), mode.to_owned()]);
+        argv.extend(["sh".to_owned(), "-c".to_owned(), format!("{SWEEP}{WRAP}"), "sh".to_owned()]);
+        argv.extend([mark.to_string(), words.mode.to_owned()]);
         argv.push(cwd.or(self.carrier.workdir()).unwrap_or_default().to_owned());
-        argv.extend([path, words.command.to_owned()]);
-        argv.extend(shown);
+        argv.extend([words.entries.to_string(), words.command.to_owned()]);
         if words.command.contains('=') {
             // Or `env` would take it for a variable.
             argv.extend(["sh", "-c", "exec \"$@\"", "sh"].map(str::to_owned));
         }
         argv.push(words.command.to_owned());
         argv.extend(words.args.iter().cloned());
-        // The script puts each before those it has, and of two for one name the last holds.
-        let hidden = env.into_iter().rev().enumerate().map(|(n, entry)| EnvEntry::Set(hidden(n), entry));
-        (argv, hidden.collect())
-    }
-
-    /// Where the client's stdin stays open for as long as the client lives, the script must know how much of it is the
-    /// command's.
-    fn mode(&self, name: &str, stdin: usize) -> String {
-        if self.carrier.lasts() { name.to_owned() } else { format!("{name}:{stdin}") }
+        argv
     }
 
     fn next_mark(&self) -> Mark {
@@ -315,37 +304,39 @@ impl Carried {
 
     /// Ends what bears the mark, from wherever it is dropped.
     fn sweeper(&self, mark: &Mark) -> Sweep {
-        let (command, args) = head_and_rest(self.carrier.ending(mark));
-        let request = Request { timeout: SWEEP_TIMEOUT, ..Request::new(command).args(args) };
-        Sweep::new(&self.name, request)
+        sweep(&self.name, self.carrier.ending(mark))
     }
 
-    /// Returns when a guard is in place: one that is still on its way would not see this process die. A far side
-    /// that refuses it shows its refusal to the call itself. A guard whose connection broke has ended what it guarded;
-    /// the next call gets a new one.
-    async fn keep_guard(&self) {
-        if !self.carrier.lasts() {
-            return;
-        }
+    /// Returns when a guard is in place: one that is still on its way would not see this process die. A guard whose
+    /// connection broke has ended what it guarded; the next call gets a new one.
+    async fn keep_guard(&self) -> Result<(), Outcome> {
         let mut guard = self.guard.lock().await;
-        if guard.as_ref().is_some_and(|guard| guard.control.wait().now_or_never().is_none()) {
-            return;
+        if guard.as_ref().is_some_and(|guard| guard.client.control.wait().now_or_never().is_none()) {
+            return Ok(());
         }
-        let mut argv = self.carrier.prefix(&self.mark, false, 0);
-        argv.extend(["sh", "-c"].map(str::to_owned));
-        argv.push(format!("{SWEEP}{GUARD}"));
-        argv.extend(["sh".to_owned(), self.mark.to_string()]);
-        let (command, args) = head_and_rest(argv);
-        let request = StartRequest { command, args, ..StartRequest::default() };
         *guard = None;
-        if let Ok(mut process) = self.start_client(request).await
-            && matches!(process.stdout.read(&mut [0]).await, Ok(1))
-        {
-            if let Some(stdin) = process.stdin.take() {
-                tokio::spawn(beat(stdin));
+        let (command, args) = head_and_rest(self.carrier.guard(&self.mark));
+        let request = StartRequest { command, args, ..StartRequest::default() };
+        let mut client = self.start_client(request).await?;
+        if !matches!(client.stdout.read(&mut [0]).await, Ok(1)) {
+            let mut said = Vec::new();
+            if let Some(stderr) = &mut client.stderr {
+                // What it said before it broke is all there is.
+                let _ = stderr.read_to_end(&mut said).await;
             }
-            *guard = Some(process);
+            return Err(self.broken(&said));
         }
+        let stdin = client.stdin.take();
+        *guard = Some(Guard { client, beat: tokio::spawn(beat(stdin)) });
+        Ok(())
+    }
+
+    /// Has the guard end everything; whether it did.
+    async fn leave(&self) -> bool {
+        let Some(Guard { client, beat }) = self.guard.lock().await.take() else { return false };
+        beat.abort();
+        let ended = tokio::time::timeout(SWEEP_TIMEOUT, client.control.wait()).await;
+        matches!(ended, Ok(Outcome::Exited(_)))
     }
 }
 
@@ -380,21 +371,62 @@ impl Closer for Carried {
             let swept = self.sweeper(&self.mark).run().await;
             // Its stdin closes, and it has nothing left to end.
             self.guard.lock().await.take();
-            if swept.success() { Ok(()) } else { Err(swept.to_string()) }
+            done(swept)
         })
     }
 }
 
+/// A local command that ends something elsewhere.
+fn sweep(name: &str, words: Vec<String>) -> Sweep {
+    let (command, args) = head_and_rest(words);
+    Sweep::new(name, Request { timeout: SWEEP_TIMEOUT, ..Request::new(command).args(args) })
+}
+
+fn done(swept: Outcome) -> Result<(), String> {
+    if swept.success() { Ok(()) } else { Err(swept.to_string()) }
+}
+
 /// Shows a guard signs of life for as long as its client lives.
-async fn beat(mut stdin: Box<dyn AsyncWrite + Send + Unpin>) {
+async fn beat(stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>) {
+    let Some(mut stdin) = stdin else { return };
     while stdin.write_all(b"\n").await.is_ok() && stdin.flush().await.is_ok() {
         tokio::time::sleep(BEAT).await;
     }
 }
 
+/// Hands a live process its variables when it has said what is expected; what it said otherwise, when it ends before.
+async fn hand_over(process: &mut Process, expected: &[u8], header: &[u8]) -> Result<(), Vec<u8>> {
+    let mut said = Vec::new();
+    while !said.ends_with(expected) {
+        match process.stdout.read_buf(&mut said).await {
+            Ok(1..) => {}
+            _ => return Err(said),
+        }
+    }
+    if let Some(stdin) = &mut process.stdin {
+        // A client that is gone says so in the end.
+        let _ = stdin.write_all(header).await;
+        let _ = stdin.flush().await;
+    }
+    Ok(())
+}
+
+/// The variables of a command as the script takes them, and how many they are.
+fn variables(env: &[EnvEntry]) -> (usize, Vec<u8>) {
+    let host = host_variables();
+    scripts::header(env.iter().filter_map(|entry| match entry {
+        EnvEntry::Set(key, value) => Some((key.as_str(), value.clone())),
+        EnvEntry::Forward(key) => {
+            let value = host.get(std::ffi::OsStr::new(key))?;
+            Some((key.as_str(), value.to_string_lossy().into_owned()))
+        }
+    }))
+}
+
 /// What is to be run.
 struct Words<'a> {
-    env: &'a [EnvEntry],
+    mode: &'a str,
+    entries: usize,
     command: &'a str,
     args: &'a [String],
 }
@@ -405,17 +437,6 @@ fn from_code(code: i32) -> Outcome {
         129..=192 => Outcome::Signaled(code - 128),
         code => Outcome::Exited(code),
     }
-}
-
-/// The variable in which a client takes the entry of that number to the far side, whatever it is called there: its own
-/// name might mean something to the client.
-fn hidden(number: usize) -> String {
-    format!("CODEGEN_SANDBOX_ENV_{number}")
-}
-
-/// The words by which docker's client takes them from its own environment.
-fn hidden_words(count: usize) -> impl Iterator<Item = String> {
-    (0..count).flat_map(|number| ["-e".to_owned(), hidden(number)])
 }
 
 fn head_and_rest(mut argv: Vec<String>) -> (String, Vec<String>) {

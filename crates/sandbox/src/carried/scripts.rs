@@ -1,5 +1,7 @@
 //! What runs at the far side: shell scripts, for whatever `sh` is there.
 
+use std::collections::BTreeMap;
+
 /// Ends every process whose environment has the mark, over and over until there is none.
 ///
 /// A look is certain when no process but its own began meanwhile, as the kernel's last process id tells, and
@@ -11,10 +13,10 @@
 /// it might otherwise not get its turn.
 ///
 /// A `hard` sweep also leaves a sign for the script of its call, which may be on its way still: see [`WRAP`].
-pub(super) const SWEEP: &str = r#"ground=/dev/shm
-[ -w $ground ] || ground=/tmp
-ended=$ground/.codegen-sandbox-ended-
-too_late() { [ -e "$ended$1" ] || [ -e "$ended${1%-*}-" ]; }
+pub(super) const SWEEP: &str = r#"cs_ground=/dev/shm
+[ -w $cs_ground ] || cs_ground=/tmp
+cs_ended=$cs_ground/.codegen-sandbox-ended-
+too_late() { [ -e "$cs_ended$1" ] || [ -e "$cs_ended${1%-*}-" ]; }
 look() {
   state=Z group=0 size=1
   read -r stat <"/proc/$1/stat" && stat=${stat##*) } && set -- $stat && state=$1 group=$3 size=${21}
@@ -31,12 +33,12 @@ living() {
   return $dead
 }
 stop() {
-  lock=$ground/.codegen-sandbox-sweep waited=0
+  lock=$cs_ground/.codegen-sandbox-sweep waited=0
   until mkdir $lock || [ $waited -ge 60 ]; do waited=$((waited + 1)); sleep 0.05; done
   kill -STOP -1
 }
 sweep() {
-  [ "$2" != hard ] || true >"$ended$1"
+  [ "$2" != hard ] || true >"$cs_ended$1"
   quiet=0 hits=0 waits=0 elusive=no lock=
   look $$
   mine=$group
@@ -77,67 +79,95 @@ sweep() {
 } 2>/dev/null
 "#;
 
-/// Where the script is the first process, everybody goes with it.
-pub(super) const NO_SWEEP: &str = "sweep() { :; }\ntoo_late() { false; }\n";
-
-/// `mark mode cwd path name KEY=VALUE… command args…`, with more of KEY=VALUE in variables. The script's own environment
-/// has the mark from its first moment, so that a sweep ends it too; the programs that it sweeps with do not. A sweep
-/// that was here before it has left a sign.
+/// `mark mode cwd entries name command args…`: so many lines of stdin are variables of the command, see [`header`]; what
+/// follows is its own stdin. The script's own environment has the mark from its first moment, so that a sweep ends it
+/// too; the programs that it sweeps with do not. A sweep that was here before it has left a sign.
+///
+/// A terminal would show what it is sent, so the script says when that is turned off and the lines may come.
+///
+/// Variables go to the command by `export`, which nobody sees; as words of `env` only those whose names a shell could not
+/// export, or would take for something of its own. What the script needs itself has names that a container's variables
+/// do not have.
 pub(super) const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
-mark=$1 mode=$2 cwd=$3 path=$4 name=$5
+cs_mark=$1 cs_mode=$2 cs_cwd=$3 cs_entries=$4 cs_name=$5 cs_path=$PATH cs_header= cs_saved=
 shift 5
-! too_late "$mark" || exit 125
-hidden=0
-while eval "[ -n \"\${CODEGEN_SANDBOX_ENV_$hidden+set}\" ]"; do
-  eval "set -- \"\$CODEGEN_SANDBOX_ENV_$hidden\" \"\$@\""
-  unset CODEGEN_SANDBOX_ENV_$hidden
-  hidden=$((hidden + 1))
+! too_late "$cs_mark" || exit 125
+case $cs_mode in
+merged) exec 2>&1 ;;
+terminal:*)
+  cs_size=${cs_mode#terminal:}
+  stty rows "${cs_size%:*}" cols "${cs_size#*:}" 2>/dev/null
+  if [ "$cs_entries" -gt 0 ]; then
+    cs_saved=$(stty -g 2>/dev/null)
+    stty -echo -icanon min 1 time 0 2>/dev/null
+    printf '\036%s ready\036' "$cs_mark"
+  fi ;;
+esac
+while [ "$cs_entries" -gt 0 ]; do
+  read -r cs_line || exit 125
+  case $cs_line in PATH=*) cs_path=$(printf '%b' "${cs_line#PATH=}") ;; esac
+  cs_header="$cs_header $cs_line" cs_entries=$((cs_entries - 1))
 done
-case $mode in
-merged*) exec 2>&1 ;;
-terminal:*) size=${mode#terminal:}; stty rows "${size%:*}" cols "${size#*:}" 2>/dev/null ;;
-esac
-say() { printf '\036%s %s\n' "$mark" "$1" >&2; }
-if [ -n "$cwd" ]; then cd "$cwd" 2>/dev/null || { say cwd; exit 126; }; fi
-command_and_last_word() {
-  CODEGEN_SANDBOX_CALL=$mark env "$@"
-  code=$?
-  sweep "$mark"
-  if [ $code = 127 ] && ! (PATH=${path:-$PATH}; command -v "$name") >/dev/null 2>&1; then say missing; else say $code; fi
+[ -z "$cs_saved" ] || stty "$cs_saved" 2>/dev/null
+say() { printf '\036%s %s\n' "$cs_mark" "$1" >&2; }
+if [ -n "$cs_cwd" ]; then cd "$cs_cwd" 2>/dev/null || { say cwd; exit 126; }; fi
+run() {
+  set -f
+  CODEGEN_SANDBOX_CALL=$cs_mark
+  export CODEGEN_SANDBOX_CALL
+  for cs_line in $cs_header; do
+    cs_entry=$(printf '%b.' "$cs_line")
+    cs_entry=${cs_entry%.}
+    case ${cs_entry%%=*} in
+    '' | [0-9]* | *[!A-Za-z0-9_]* | _ | cs_* | PATH | LD_* | IFS | PS? | *PWD | LANG* | LC_* | OPT* | *UID | PPID | GROUPS \
+      | LINENO | *RANDOM | SECONDS | EPOCH* | SHLVL | SHELLOPTS | POSIXLY_CORRECT | BASH* | DIRSTACK | FUNCNAME | PIPESTATUS \
+      | HIST* | COMP_*) set -- "$cs_entry" "$@" ;;
+    *) export "$cs_entry" ;;
+    esac
+  done
+  exec env "$@"
 }
-case $mode in
-collected:*|merged:*) ;;
-*)
-  command_and_last_word "$@"
-  # A client may not end before all of its stdin is taken.
-  [ $mode != collected ] || cat >/dev/null
-  exit $code ;;
-esac
-# Its own container: the given number of bytes is the command's stdin, and whatever comes later is the end of the
-# client, and so of the server.
-bytes=${mode#*:}
-exec 3<&0
-if [ $$ = 1 ]; then
-  { [ $bytes = 0 ] || head -c $bytes <&3; exec >&-; cat <&3 >/dev/null; kill -9 -1; } 2>/dev/null | {
-    exec 3<&-
-    command_and_last_word "$@"
-    kill -9 -1
-    exit $code
-  }
-else
-  head -c $bytes <&3 | { exec 3<&-; command_and_last_word "$@"; exit $code; }
-fi
+(run "$@")
+code=$?
+sweep "$cs_mark"
+if [ $code = 127 ] && ! (PATH=$cs_path; command -v "$cs_name") >/dev/null 2>&1; then say missing; else say $code; fi
+# A client may not end before all of its stdin is taken.
+[ "$cs_mode" != collected ] || cat >/dev/null
+exit $code
 "#;
 
-/// Says that it is there; waits until its stdin closes, or brings no line for the time of eight ticks (a
-/// machine that is lost closes nothing); then ends everything of the sandbox. And once more,
-/// since what a client was asking for when it was killed may begin a little later.
+/// Variables as lines for [`WRAP`], each in the form that `printf %b` takes, and how many they are.
+pub(super) fn header<'a>(env: impl Iterator<Item = (&'a str, String)>) -> (usize, Vec<u8>) {
+    // Of two for one name the last holds.
+    let env: BTreeMap<&str, String> = env.collect();
+    let mut lines = Vec::new();
+    for (key, value) in &env {
+        for byte in format!("{key}={value}").into_bytes() {
+            match byte {
+                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'=' | b'/' | b'.' | b':' | b'-' => {
+                    lines.push(byte)
+                }
+                other => lines.extend(format!("\\0{other:03o}").into_bytes()),
+            }
+        }
+        lines.push(b'\n');
+    }
+    (env.len(), lines)
+}
+
+/// What [`WRAP`] says when a terminal is ready for the variables.
+pub(super) fn ready(mark: &str) -> Vec<u8> {
+    format!("\u{1e}{mark} ready\u{1e}").into_bytes()
+}
+
+/// Says that it is there; calls `over` when its stdin closes, or brings no line for the time of eight ticks (a machine
+/// that is lost closes nothing).
 ///
-/// Ticks and lines come through one pipe, so a guard that was stopped itself has missed nothing when it goes on; and
-/// where no process can be started there are no ticks, which ends nobody.
-pub(super) const GUARD: &str = r#"echo
+/// Ticks and lines come through one pipe, so one who was stopped itself has missed nothing when it goes on; and where no
+/// process can be started there are no ticks, which ends nobody.
+const WATCH: &str = r#"echo
 exec 3<&0
-guard() {
+watch() {
   {
     { while read -r line; do echo beat; done <&3; echo end; } &
     while sleep 2 && echo tick; do :; done
@@ -147,13 +177,50 @@ guard() {
       ticks=$((ticks + 1))
       [ $word = tick ] || ticks=0
     done
-    sweep "$1" hard
-    sleep 2
-    sweep "$1" hard
-    rm -f "$ended$1"*
+    over "$1"
   }
 }
-# An engine without a process of its own makes everybody here a descendant of the client, who would end with it; an
-# orphan belongs to the container.
-(guard "$1" &) | cat >/dev/null
 "#;
+
+/// `mark`: watches, then ends everything of the sandbox. And once more, since what a client was asking for when it was
+/// killed may begin a little later.
+///
+/// An engine without a process of its own makes everybody here a descendant of the client, who would end with it; an
+/// orphan belongs to the container.
+const SWEEPER: &str = r#"over() {
+  sweep "$1" hard
+  sleep 2
+  sweep "$1" hard
+  rm -f "$cs_ended$1"*
+}
+(watch "$1" &) | cat >/dev/null
+"#;
+
+/// Watches as the first process of a container, then ends that: by everybody else's end, or, where another process is the
+/// first one or the container shares the process ids of others, by its own.
+const KEEPER: &str = r#"over() { if [ $$ = 1 ]; then kill -9 -1; else kill -9 $$; fi; }
+watch
+"#;
+
+/// The script that guards a place which is there already.
+pub(super) fn guard() -> String {
+    format!("{SWEEP}{WATCH}{SWEEPER}")
+}
+
+/// The script that is a container, for as long as somebody wants it.
+pub(super) fn keeper() -> String {
+    format!("{WATCH}{KEEPER}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_become_lines_of_harmless_characters() {
+        let env = [("B", "2"), ("A", "1 \n\u{e9}\\"), ("B", "3")].map(|(key, value)| (key, value.to_owned()));
+        let (count, lines) = header(env.into_iter());
+        assert_eq!(count, 2);
+        assert_eq!(String::from_utf8(lines).unwrap(), "A=1\\0040\\0012\\0303\\0251\\0134\nB=3\n");
+    }
+}

@@ -90,7 +90,7 @@ impl Force {
             timeout,
             memory,
             observer: Some(rules.clone()),
-            lifeline: false,
+            stdin: false,
         };
         Self { zygote, rules, local }
     }

@@ -161,27 +161,71 @@ async fn live_processes_stream_and_end_with_their_handle() {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_variables_stand_in_no_argument_list() {
     let container = docker().container();
-    let request = StartRequest {
-        command: "sh".into(),
-        args: vec!["-c".into(), "echo \"$TOKEN/$PATH/$MORE\"; sleep 1000".into()],
-        env: ["TOKEN=first", "TOKEN=in-\n\"hiding\" $0", "PATH=/bin:/none", "MORE="]
-            .map(EnvEntry::parse)
-            .to_vec(),
-        ..StartRequest::default()
-    };
     let run = json!({"image": docker().image, "network": "none"});
     for sandbox in [exec(&container), build("docker_run", run)] {
-        let mut process = sandbox.streaming().unwrap().start(request.clone()).await.unwrap();
-        let mut said = vec![0; "in-\n\"hiding\" $0//bin:/none/".len()];
-        process.stdout.read_exact(&mut said).await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&said), "in-\n\"hiding\" $0//bin:/none/");
-        let words = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            // Processes come and go.
-            std::fs::read_to_string(entry.unwrap().path().join("cmdline")).ok()
-        });
-        let shown: Vec<String> = words.filter(|words| words.contains("hiding")).collect();
-        assert!(shown.is_empty(), "{shown:?}");
+        hides_variables(&*sandbox).await;
     }
+}
+
+/// However a command is started, it gets its variables as they are, and no process of this machine is ever seen with their
+/// values among its words.
+pub(crate) async fn hides_variables(sandbox: &dyn Sandbox) {
+    let done = CancellationToken::new();
+    let ended = done.clone();
+    let looking = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        while !ended.is_cancelled() {
+            let entries = std::fs::read_dir("/proc").unwrap();
+            // Processes come and go.
+            let words = entries.filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
+            seen.extend(words.filter(|words| words.windows(6).any(|w| w == b"hiding")));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        seen.iter().map(|words| String::from_utf8_lossy(words).into_owned()).collect::<Vec<_>>()
+    });
+    let long = format!("LONG={}", "x".repeat(6000));
+    let script = "echo \"$TOKEN/$PATH/$MORE/${#LONG}/\"; sleep 1000";
+    let expected = "in-\n\"hiding\" $0//bin:/none//6000/\n";
+    for stdio in [Stdio::Separate, Stdio::Merged, Stdio::Terminal { cols: 80, rows: 24 }] {
+        let request = StartRequest {
+            command: "sh".into(),
+            args: vec!["-c".into(), script.into()],
+            env: ["TOKEN=first", "TOKEN=in-\n\"hiding\" $0", "PATH=/bin:/none", "MORE=", &long]
+                .map(EnvEntry::parse)
+                .to_vec(),
+            stdio,
+            ..StartRequest::default()
+        };
+        let mut process = sandbox.streaming().unwrap().start(request).await.unwrap();
+        let mut said = String::new();
+        while said.len() < expected.len() {
+            let mut buffer = [0; 512];
+            let count = process.stdout.read(&mut buffer).await.unwrap();
+            assert!(count > 0, "{stdio:?} ended: {said:?}");
+            said = (said + &String::from_utf8_lossy(&buffer[..count])).replace("\r\n", "\n");
+        }
+        assert_eq!(said, expected, "{stdio:?}");
+    }
+    done.cancel();
+    assert_eq!(looking.join().unwrap(), [""; 0]);
+
+    // Names that mean something to a shell, or to the script, or that no shell could export.
+    let odd = [
+        "odd-name=1",
+        "name=2",
+        "mode=3",
+        "cs_entry=4",
+        "IFS=,",
+        "SHLVL=9",
+        "OPTIND=x",
+        "LC_ALL=C",
+        "_x=\u{e9}",
+    ];
+    let env = odd.map(EnvEntry::parse).to_vec();
+    let response = sandbox.spawn(Request { env, stdin: b"unread".to_vec(), ..Request::new("env") }).await;
+    let shown = String::from_utf8_lossy(&response.stdout);
+    let missing: Vec<_> = odd.iter().filter(|entry| !shown.lines().any(|line| line == **entry)).collect();
+    assert!(missing.is_empty(), "{missing:?} in {shown}");
 }
 
 /// This machine's programs, and a folder that both sides know by the same name.
@@ -204,15 +248,25 @@ async fn nobody_outlives_a_call_in_a_container() {
     ends_by_the_caller(exec(&container), shared.path()).await;
 }
 
-/// A calm kind and the worst.
-pub(crate) const ROUGH: [&str; 2] = ["setsid", "bomb"];
+/// How a nasty program is started, and its kind.
+type Start = (&'static str, &'static str);
+
+/// Every way to start a calm one, and the worst.
+pub(crate) const STARTS: [Start; 5] = [
+    ("collected", "setsid"),
+    ("separate", "setsid"),
+    ("merged", "setsid"),
+    ("terminal", "setsid"),
+    ("terminal", "bomb"),
+];
 
 /// Runs a nasty program from a server of its own; that server, when everybody is in place.
-async fn server_with(nasty: &Nasty, mode: &str, config: &Value) -> std::process::Child {
+async fn server_with(nasty: &Nasty, how: &str, mode: &str, config: &Value) -> std::process::Child {
     let server = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["docker::server_alone", "--exact", "--ignored"])
         .env("FAR_MODE", mode)
         .env("FAR_CONFIG", config.to_string())
+        .env("NASTY_HOW", how)
         .env("NASTY_ARGS", nasty.args().join("\n"))
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -221,19 +275,20 @@ async fn server_with(nasty: &Nasty, mode: &str, config: &Value) -> std::process:
     server
 }
 
-/// Kills such a server, and sees everybody go.
-pub(crate) async fn nobody_outlives_the_server(
-    mode: &str,
-    config: &Value,
-    place: &Path,
-    kinds: &[&'static str],
-) {
-    for kind in kinds {
+/// Kills such servers, and sees everybody go.
+pub(crate) async fn nobody_outlives_the_server(mode: &str, config: &Value, place: &Path, starts: &[Start]) {
+    let one = async |(how, kind): &Start| {
         let nasty = Nasty::within(place, kind);
-        let mut server = server_with(&nasty, mode, config).await;
+        let mut server = server_with(&nasty, how, mode, config).await;
         server.kill().unwrap();
         server.wait().unwrap();
         nasty.wait_gone("SIGKILL of the server").await;
+    };
+    // The calm ones only wait.
+    let (calm, busy): (Vec<_>, Vec<_>) = starts.iter().partition(|(_, kind)| *kind != "bomb");
+    futures_util::future::join_all(calm.into_iter().map(one)).await;
+    for start in busy {
+        one(start).await;
     }
 }
 
@@ -244,7 +299,7 @@ async fn a_server_that_falls_silent_is_taken_for_dead() {
     let container = docker().container_with(&as_arguments(&volumes(shared.path())));
     let config = json!({"container": container.id, "docker_path": docker().client});
     let nasty = Nasty::within(shared.path(), "setsid");
-    let mut server = server_with(&nasty, "docker_exec", &config).await;
+    let mut server = server_with(&nasty, "collected", "docker_exec", &config).await;
     let pid = rustix::process::Pid::from_child(&server);
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     nasty.wait_gone("the server was stopped").await;
@@ -255,12 +310,30 @@ async fn a_server_that_falls_silent_is_taken_for_dead() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by nobody_in_a_container_outlives_the_server in a process of its own"]
 async fn server_alone() {
-    let [mode, config, args] =
-        ["FAR_MODE", "FAR_CONFIG", "NASTY_ARGS"].map(|name| std::env::var(name).unwrap());
+    let [mode, config, how, args] =
+        ["FAR_MODE", "FAR_CONFIG", "NASTY_HOW", "NASTY_ARGS"].map(|name| std::env::var(name).unwrap());
     let config: Map<String, Value> = serde_json::from_str(&config).unwrap();
     let sandbox = global_registry().lookup(&mode).unwrap().build("box", &config).unwrap();
-    let request = Request { timeout: Duration::from_secs(50), ..Request::new("python3").args(args.lines()) };
-    panic!("it ended by itself: {:?}", sandbox.spawn(request).await);
+    let stdio = match how.as_str() {
+        "separate" => Stdio::Separate,
+        "merged" => Stdio::Merged,
+        "terminal" => Stdio::Terminal { cols: 80, rows: 24 },
+        _ => {
+            // More than anybody takes: an end of stdin that is behind it is seen by nobody.
+            let request = Request {
+                timeout: Duration::from_secs(50),
+                stdin: vec![b'x'; 4 << 20],
+                ..Request::new("python3").args(args.lines())
+            };
+            panic!("it ended by itself: {:?}", sandbox.spawn(request).await);
+        }
+    };
+    let args = args.lines().map(str::to_owned).collect();
+    let request = StartRequest { command: "python3".into(), args, stdio, ..StartRequest::default() };
+    let mut process = sandbox.streaming().unwrap().start(request).await.unwrap();
+    let mut said = Vec::new();
+    let _ = process.stdout.read_to_end(&mut said).await;
+    panic!("it ended by itself: {}", String::from_utf8_lossy(&said));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,7 +347,7 @@ async fn nobody_in_a_container_outlives_the_server() {
     std::fs::write(&slow, script).unwrap();
     std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
     let config = json!({"container": container.id, "docker_path": slow});
-    nobody_outlives_the_server("docker_exec", &config, shared.path(), &ROUGH).await;
+    nobody_outlives_the_server("docker_exec", &config, shared.path(), &STARTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -289,14 +362,25 @@ async fn nobody_outlives_a_call_in_a_container_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_of_its_own_does_not_outlive_the_server() {
     let shared = tempfile::tempdir().unwrap();
-    let config = json!({
-        "image": docker().image, "network": "none", "mounts": volumes(shared.path()), "extra_args": [NARROW],
-        "docker_path": docker().client,
-    });
-    nobody_outlives_the_server("docker_run", &config, shared.path(), &ROUGH).await;
+    let label = format!("test={}", shared.path().display());
+    // By the second our process is not the first one of the container; by the third it sees all of the machine.
+    let more: [(&[&str], &[Start]); 3] = [
+        (&[], &STARTS),
+        (&["--init"], &[("collected", "setsid"), ("terminal", "setsid")]),
+        (&["--pid", "host"], &[("separate", "setsid")]),
+    ];
+    for (more, starts) in more {
+        let extra_args = [&[NARROW, "--label", &label], more].concat();
+        let config = json!({
+            "image": docker().image, "network": "none", "mounts": volumes(shared.path()), "extra_args": extra_args,
+            "docker_path": docker().client,
+        });
+        nobody_outlives_the_server("docker_run", &config, shared.path(), starts).await;
+    }
+    wait_for(|| labelled(docker(), &label).is_empty());
 }
 
-/// What a server leaves that was killed beside a process that reads its stdin itself.
+/// What a server leaves that was killed before the engine had started what it was asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_of_servers_that_are_gone_are_removed_at_the_next_start() {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -378,8 +462,19 @@ async fn nobody_outlives_a_call_in_a_container_of_podman() {
 async fn nobody_in_a_container_of_podman_outlives_the_server() {
     let shared = tempfile::tempdir().unwrap();
     let container = podman().container_with(&as_arguments(&volumes(shared.path()))[1..]);
-    let config = json!({"container": container.id, "docker_path": podman().client});
-    nobody_outlives_the_server("docker_exec", &config, shared.path(), &["setsid"]).await;
+    let exec = json!({"container": container.id, "docker_path": podman().client});
+    let label = format!("test={}", shared.path().display());
+    let run = json!({
+        "image": podman().image, "network": "none", "mounts": volumes(shared.path()),
+        "docker_path": podman().client, "extra_args": ["--label", label],
+    });
+    tokio::join!(
+        nobody_outlives_the_server("docker_exec", &exec, shared.path(), &[("collected", "setsid")]),
+        nobody_outlives_the_server("docker_run", &run, shared.path(), &[("terminal", "setsid")]),
+    );
+    // Whoever would have removed what podman knows of the container went with the client.
+    let _next = build_on(podman(), "docker_run", run);
+    wait_for(|| labelled(podman(), &label).is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pods, with a real cluster.
 
-use crate::docker::{NASTY, ROUGH, nobody_outlives_the_server, sh, wait_for};
+use crate::docker::{NASTY, STARTS, hides_variables, nobody_outlives_the_server, sh, wait_for};
 use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, global_registry,
     suite::{self, Subject, orphans::ends_by_the_caller},
@@ -43,7 +43,7 @@ async fn nobody_in_a_pod_outlives_the_server() {
     let _alone = NARROW.lock().await;
     let mut config = config();
     config["pod"] = json!(kubernetes().narrow_pod);
-    nobody_outlives_the_server("kubectl_exec", &config, &kubernetes().shared, &ROUGH).await;
+    nobody_outlives_the_server("kubectl_exec", &config, &kubernetes().shared, &STARTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,6 +69,11 @@ async fn streams_codes_and_failures_of_the_transport_come_back_apart() {
     assert!(transport(no_cluster.spawn(sh("true")).await.outcome).contains("127.0.0.1:1"));
     // The client's own code for a failure is a program's like any other.
     assert_eq!(pod.spawn(sh("exit 1")).await.outcome, Outcome::Exited(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_variables_stand_in_no_argument_list() {
+    hides_variables(&*build(json!({}))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
