@@ -318,12 +318,7 @@ impl Carried {
         let (command, args) = head_and_rest(self.carrier.guard(&self.mark));
         let request = StartRequest { command, args, ..StartRequest::default() };
         let mut client = self.start_client(request).await?;
-        if !matches!(client.stdout.read(&mut [0]).await, Ok(1)) {
-            let mut said = Vec::new();
-            if let Some(stderr) = &mut client.stderr {
-                // What it said before it broke is all there is.
-                let _ = stderr.read_to_end(&mut said).await;
-            }
+        if let Err(said) = first_byte(&mut client).await {
             return Err(self.broken(&said));
         }
         let stdin = client.stdin.take();
@@ -392,6 +387,29 @@ async fn beat(stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>) {
     while stdin.write_all(b"\n").await.is_ok() && stdin.flush().await.is_ok() {
         tokio::time::sleep(BEAT).await;
     }
+}
+
+/// Waits for a client's first byte; what the client said instead, when it ends without. A client that has to fetch an
+/// image speaks of it at length, so somebody must listen meanwhile.
+async fn first_byte(client: &mut Process) -> Result<(), Vec<u8>> {
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    let mut listen = async |said: &mut Vec<u8>| {
+        if let Some(stderr) = &mut client.stderr {
+            while matches!(stderr.read_buf(said).await, Ok(1..)) {}
+        }
+    };
+    let first = tokio::select! {
+        first = client.stdout.read(&mut byte) => first,
+        () = async { listen(&mut said).await; std::future::pending().await } => Ok(0),
+    };
+    if matches!(first, Ok(1)) {
+        return Ok(());
+    }
+    listen(&mut said).await;
+    if said.is_empty() {
+        said = client.control.wait().await.to_string().into_bytes();
+    }
+    Err(said)
 }
 
 /// Hands a live process its variables when it has said what is expected; what it said otherwise, when it ends before.

@@ -68,9 +68,9 @@ impl Carrier for Room {
             argv.extend(["-v".to_owned(), mount.clone()]);
         }
         argv.extend(image.extra_args.iter().cloned());
-        // Of two names the last holds.
-        argv.extend(["--name".to_owned(), self.name.clone(), image.image.clone()]);
-        argv.extend(["sh".to_owned(), "-c".to_owned(), scripts::keeper()]);
+        // Of two that are given the last holds.
+        argv.extend(["--name", &self.name, "--entrypoint", "sh", &image.image, "-c"].map(str::to_owned));
+        argv.push(scripts::keeper());
         argv
     }
 
