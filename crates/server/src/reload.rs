@@ -22,24 +22,32 @@ pub(crate) fn on_hangup(host: &Arc<Host>) -> std::io::Result<()> {
 
 async fn reload(host: &Arc<Host>) {
     let settings = host.settings.clone();
-    if settings.runtime.is_none() {
+    let Some(start) = settings.runtime.clone() else {
         tracing::info!("SIGHUP: there is no --config to read again");
         return;
-    }
+    };
     // Building sandboxes may block.
     let used = Arc::clone(host);
     let built = tokio::task::spawn_blocking(move || {
         let settings = config::read_again(&settings)?.unwrap_or(settings);
         let runtime = place::runtime(&settings, settings.runtime.as_ref())?;
-        used.reload(&settings, runtime)
+        let old = used.reload(&settings, runtime)?;
+        let waiting = settings.runtime.map(|now| now.waiting(&start)).unwrap_or_default();
+        anyhow::Ok((old, waiting))
     })
     .await;
     match built {
-        Ok(Ok(old)) => {
+        Ok(Ok((old, waiting))) => {
             tracing::info!(
                 "the configuration was read again: sandboxes, languages, hooks, tools, denylist, patterns and \
                  limits on calls and sessions are the new ones"
             );
+            if !waiting.is_empty() {
+                let waiting = waiting.join(", ");
+                tracing::warn!(
+                    "{waiting}: changed in the file, but read at the start only; restart the server for it"
+                );
+            }
             close_when_unused(old).await;
         }
         Ok(Err(error)) => tracing::error!("{error}; everything stays as it was"),

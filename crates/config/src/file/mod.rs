@@ -232,6 +232,23 @@ impl RuntimeConfig {
         })
     }
 
+    /// The keys that only a start reads and whose values are not those of `start`.
+    #[must_use]
+    pub fn waiting(&self, start: &Self) -> Vec<&'static str> {
+        let ((now, was), (undo, undo_was)) = ((&self.limits, &start.limits), (&self.undo, &start.undo));
+        let keys = [
+            ("spec.limits.connections", now.connections != was.connections),
+            ("spec.limits.body", now.body_bytes != was.body_bytes),
+            ("spec.limits.body_time", now.body_time != was.body_time),
+            ("spec.limits.connection_idle", now.idle_connection != was.idle_connection),
+            ("spec.limits.index_budget", now.index_budget != was.index_budget),
+            ("spec.undo.enabled", undo.enabled != undo_was.enabled),
+            ("spec.undo.keep", undo.keep != undo_was.keep),
+            ("spec.undo.max_age", undo.age != undo_was.age),
+        ];
+        keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    }
+
     fn undo(&self, block: &schema::UndoBlock) -> Result<Undo, FileError> {
         let default = Undo::default();
         let age = |text: &String| units::duration(text).map_err(|why| self.wrong("spec.undo.max_age", why));

@@ -261,9 +261,14 @@ fn a_hangup_changes_tools_denylist_patterns_and_limits_under_a_session() {
     );
 
     let after = "  tools: { enabled: [Bash, test_session, test_hold, test_length], denylist: [printf] }\n  \
-                 scrub: { patterns: { ticket: \"TICKET-[0-9]{6}\" } }\n  limits: { calls: 1 }\n";
+                 scrub: { patterns: { ticket: \"TICKET-[0-9]{6}\" } }\n  \
+                 limits: { calls: 1, body: 1MiB, connections: 1024, connection_idle: 5s }\n  undo: { keep: 7 }\n";
     bench.write(after);
     served.process().signal("HUP");
+    printed(
+        served.process(),
+        "spec.limits.body, spec.limits.connection_idle, spec.undo.keep: changed in the file",
+    );
     client.notification("notifications/tools/list_changed");
     let names: Vec<_> = client.tools().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
     assert!(names.contains(&"test_length".to_owned()), "{names:?}");
