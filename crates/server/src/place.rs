@@ -227,6 +227,21 @@ impl StreamingSandbox for Strongest {
     }
 }
 
+/// Names of the guarantees that hold for a command that starts now, and of those that do not, where the host's isolation
+/// decides.
+pub(crate) fn guarantees(settings: &Settings) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
+    let probe = isolated::probe();
+    if probe.tier.is_none()
+        || settings.runtime.as_ref().is_some_and(|config| config.default_sandbox.is_some())
+    {
+        return None;
+    }
+    let (held, lacking): (Vec<_>, Vec<_>) = probe.table().into_iter().partition(|(_, holds)| holds.is_ok());
+    let names =
+        |list: Vec<(&'static isolated::Guarantee, _)>| list.into_iter().map(|(g, _)| g.name).collect();
+    Some((names(held), names(lacking)))
+}
+
 /// What is in force for a command that starts now, in words.
 pub(crate) fn in_force(settings: &Settings) -> String {
     let default = settings.runtime.as_ref().and_then(|config| config.default_sandbox.as_deref());

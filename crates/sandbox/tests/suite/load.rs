@@ -1,7 +1,7 @@
 //! Many at once, and nothing left over.
 
 use futures_util::future::join_all;
-use sandbox::{Outcome, Request, Sandbox, StartRequest, Stdio, direct::Direct};
+use sandbox::{Outcome, Request, Sandbox, StartRequest, Stdio, direct::Direct, isolated::Tier};
 use std::{process::Command, time::Duration};
 use tokio::io::AsyncReadExt as _;
 
@@ -37,22 +37,37 @@ fn a_thousand_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by a_thousand_at_once in a process of its own"]
 async fn a_thousand_at_once_alone() {
-    let direct = Direct::new("direct");
+    let workspace = tempfile::tempdir().unwrap();
+    let isolated = crate::isolated::build(Tier::Namespaces, workspace.path());
+    thousand(&Direct::new("direct")).await;
+    thousand(&isolated).await;
+}
+
+async fn thousand(sandbox: &dyn Sandbox) {
     let call = |n: usize| {
         let mut request = Request::new("sh").args(["-c", "read line; echo $line"]);
         request.stdin = format!("{n}\n").into_bytes();
         request.timeout = Duration::from_secs(120);
-        direct.spawn(request)
+        sandbox.spawn(request)
     };
     // The first round leaves the pool of idle supervisors as full as it gets.
     join_all((0..64).map(call)).await;
-    let before = open_files();
+    let held = || {
+        sandbox::release_memory();
+        (open_files(), resident_kib())
+    };
+    let (files, memory) = held();
     let answers = join_all((0..1000).map(call)).await;
     for (n, response) in answers.iter().enumerate() {
         assert_eq!(response.outcome, Outcome::Exited(0), "call {n}: {response:?}");
         assert_eq!(String::from_utf8_lossy(&response.stdout), format!("{n}\n"));
     }
-    assert_eq!(open_files(), before, "descriptors are back where they were");
+    drop(answers);
+    let (files_after, memory_after) = held();
+    let name = sandbox.name();
+    assert_eq!(files_after, files, "{name}: descriptors are back where they were");
+    let grown = memory_after.saturating_sub(memory);
+    assert!(grown < 4 * 1024, "{name}: the resident set grew by {grown} KiB");
 }
 
 #[test]

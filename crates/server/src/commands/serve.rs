@@ -62,6 +62,13 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
     let tools: Vec<&str> = registered.names().collect();
     let _ = writeln!(text, "  tools      {}: {}", tools.len(), tools.join(", "));
     let _ = writeln!(text, "  isolation  {}", place::in_force(&host.settings));
+    if let Some((held, lacking)) = place::guarantees(&host.settings) {
+        let _ = writeln!(text, "  holds      {}", held.join(", "));
+        if !lacking.is_empty() {
+            let why = "`codegen-sandbox doctor` says why";
+            let _ = writeln!(text, "  lacks      {} ({why})", lacking.join(", "));
+        }
+    }
     let _ = writeln!(text, "  access     {}", access(listen));
     if listen.remote_exec {
         let _ =

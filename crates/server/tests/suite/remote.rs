@@ -95,8 +95,8 @@ async fn fifty_megabytes_a_folder_and_an_environment() {
     assert_eq!(String::from_utf8_lossy(&response.stdout), expected);
 }
 
-#[test]
-fn a_configured_server_runs_bash_at_the_far_side() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configured_server_runs_bash_at_the_far_side_for_as_long_as_it_lives() {
     let far = Far::start("direct");
     let (workspace, files) = (Workspace::with(&[("here.txt", "near\n")]), Workspace::with(&[]));
     let (token, config) = (files.root().join("token"), files.root().join("runtime.yaml"));
@@ -119,6 +119,20 @@ fn a_configured_server_runs_bash_at_the_far_side() {
     let [here, there] = [&workspace, &far.workspace].map(|of| of.root().display().to_string());
     let remark = format!("in this sandbox the workspace ({here}) is {there}");
     assert!(said.starts_with(&there) && said.contains(&remark), "{said}");
+    // The near side's death is the far command's, in the background as well.
+    let nasty = [false, true].map(|background| {
+        let nasty = orphans::Nasty::within(far.workspace.root(), "setsid");
+        let command = format!("python3 {}", nasty.args().join(" "));
+        client.start_call("Bash", json!({ "command": command, "run_in_background": background }));
+        nasty
+    });
+    for nasty in &nasty {
+        nasty.ready().await;
+    }
+    client.process().kill();
+    for nasty in &nasty {
+        nasty.wait_gone("SIGKILL of the near server").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,7 @@ fn serve_says_what_it_found_and_what_to_paste() {
     for part in [
         workspace.root().to_str().unwrap(),
         "isolation",
+        "holds      write-fence",
         "whoever is on this machine",
         &format!("claude mcp add --transport http codegen-sandbox {url}"),
         &format!("\"url\": \"{url}\""),
