@@ -9,7 +9,7 @@ use super::{
 use crate::{Workspace, beneath::split, walk};
 use rustix::{
     buffer::spare_capacity,
-    fd::OwnedFd,
+    fd::{AsFd as _, OwnedFd},
     fs::{AtFlags, FileType, Mode as Bits, OFlags, Stat},
     io::Errno,
 };
@@ -153,7 +153,7 @@ impl Eye<'_> {
             return Ok(Seen::Streamed(stat));
         } else {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            let file = match self.workspace.root.open_in(folder, name, flags) {
+            let file = match self.workspace.root.open_in(folder.as_fd(), name, flags) {
                 Ok(file) => file,
                 Err(errno) if is_gone(errno) || errno == Errno::ACCESS => return gone,
                 Err(errno) => return Err(errno.into()),
