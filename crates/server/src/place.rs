@@ -39,17 +39,17 @@ pub(crate) fn register(settings: &Settings) -> Result<()> {
 /// What is wrong in the file, and where.
 pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Result<Runtime, FileError> {
     let plain: Arc<dyn Sandbox> = Arc::new(Direct::new(direct::MODE).with_baseline(variables(settings)));
-    let strongest = || Arc::new(Strongest::new(settings)) as Arc<dyn Sandbox>;
-    let Some(config) = config else { return Ok(Runtime::new(strongest())) };
+    let strongest: Arc<dyn Sandbox> = Arc::new(Strongest::new(settings));
+    let Some(config) = config else { return Ok(Runtime::new(Arc::clone(&strongest)).owning([strongest])) };
     let plain = Place::from(plain);
     let mut declared = BTreeMap::from([(direct::MODE.to_owned(), plain.clone())]);
     for spec in &config.sandboxes {
         declared.insert(spec.name.clone(), place(settings, config, spec)?);
     }
     let named = |name: &str| declared.get(name).unwrap_or(&plain);
-    let mut runtime = Runtime::new(
-        config.default_sandbox.as_deref().map_or_else(|| strongest().into(), |name| named(name).clone()),
-    );
+    let default = config.default_sandbox.as_deref();
+    let mut runtime =
+        Runtime::new(default.map_or_else(|| strongest.clone().into(), |name| named(name).clone()));
     let languages = verify::Languages::shipped();
     for (language, name) in &config.languages {
         if languages.get(language).is_none() {
@@ -63,7 +63,7 @@ pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Re
         let place = hook.sandbox.as_deref().map_or(&plain, named);
         runtime = runtime.with_hook(hook.clone(), Arc::clone(&place.sandbox));
     }
-    Ok(runtime)
+    Ok(runtime.owning(declared.into_values().map(|place| place.sandbox).chain([strongest])))
 }
 
 /// Where the folder for our own files is mounted in containers that last for one call only.

@@ -74,10 +74,6 @@ impl Hooks {
         self.0.push(Arc::new(hook));
     }
 
-    pub(crate) fn sandboxes(&self) -> impl Iterator<Item = &Arc<dyn Sandbox>> {
-        self.0.iter().map(|hook| &hook.sandbox)
-    }
-
     pub(crate) fn commands(&self) -> impl Iterator<Item = (String, String, Arc<dyn Sandbox>)> {
         self.0
             .iter()

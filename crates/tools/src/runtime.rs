@@ -17,6 +17,8 @@ pub struct Runtime {
     pub(crate) hooks: Hooks,
     /// Commands that are refused.
     pub(crate) denylist: Denylist,
+    /// What is closed with this.
+    owned: Vec<Arc<dyn Sandbox>>,
 }
 
 impl Runtime {
@@ -28,7 +30,15 @@ impl Runtime {
             languages: BTreeMap::new(),
             hooks: Hooks::default(),
             denylist: Denylist::default(),
+            owned: Vec::new(),
         }
+    }
+
+    /// These sandboxes are closed with this runtime; every other one is its maker's to close.
+    #[must_use]
+    pub fn owning(mut self, sandboxes: impl IntoIterator<Item = Arc<dyn Sandbox>>) -> Self {
+        self.owned.extend(sandboxes);
+        self
     }
 
     /// The programs of a language run in a place of their own.
@@ -79,11 +89,9 @@ impl Runtime {
         self.hooks.commands().collect()
     }
 
-    /// Releases what the sandboxes hold. Closing one twice, because it has two names, is harmless.
+    /// Releases what the sandboxes hold that it owns.
     pub async fn close(&self) {
-        let hooks = self.hooks.sandboxes();
-        let places = std::iter::once(&self.default).chain(self.languages.values());
-        for sandbox in places.map(|place| &place.sandbox).chain(hooks) {
+        for sandbox in &self.owned {
             if let Some(closer) = sandbox.closer()
                 && let Err(why) = closer.close().await
             {

@@ -10,7 +10,10 @@ use crate::{
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 /// Labels that bear the marks of the container and of the sandbox, by which leftovers are found.
 const ROOM: &str = "codegen-sandbox.call";
@@ -91,11 +94,13 @@ impl Carrier for Room {
 struct Rooms {
     name: String,
     image: Arc<Image>,
+    used: AtomicBool,
 }
 
 impl Rooms {
     /// A container, not made yet, and what removes it.
     fn room(&self) -> (Carried, Sweep) {
+        self.used.store(true, Ordering::Relaxed);
         let name = format!("codegen-sandbox-{}", Mark::fresh().sandbox);
         let room = Carried::new(&self.name, Arc::new(Room { image: Arc::clone(&self.image), name }));
         let sweep = room.sweeper(&room.mark);
@@ -160,9 +165,12 @@ impl StreamingSandbox for Rooms {
 }
 
 impl Closer for Rooms {
-    /// Removes every container.
+    /// Removes every container, if there ever was one.
     fn close(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
+            if !self.used.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             let removal = self.image.removal(&format!("{SANDBOX}={}", self.image.mark));
             super::done(super::sweep(&self.name, removal).run().await)
         })
@@ -213,6 +221,6 @@ pub(crate) fn run_factory() -> Arc<dyn Factory> {
             mark: Mark::fresh(),
         };
         leftovers::remove(image.docker_path.clone());
-        Ok(Arc::new(Rooms { name: name.to_owned(), image: Arc::new(image) }))
+        Ok(Arc::new(Rooms { name: name.to_owned(), image: Arc::new(image), used: AtomicBool::new(false) }))
     })
 }

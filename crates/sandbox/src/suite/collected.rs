@@ -1,7 +1,7 @@
 //! Cases of the narrow interface.
 
 use super::{Body, Subject};
-use crate::{EnvEntry, Outcome, Request};
+use crate::{EnvEntry, Outcome, Request, Stdio};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -28,8 +28,10 @@ pub(super) const CASES: &[(&str, Body)] = &[
     ("an orphan cannot hold the call", |s| Box::pin(orphan_holds_pipe(s))),
     ("concurrent calls", |s| Box::pin(concurrent(s))),
     ("stable name", |s| Box::pin(name(s))),
-    ("close twice", |s| Box::pin(close(s))),
 ];
+
+/// What no other case may come after, or run beside.
+pub(super) const LAST: (&str, Body) = ("close twice", |s| Box::pin(close(s)));
 
 async fn exit_codes(subject: &Subject) {
     for code in [0, 1, 3, 77, 126, 127, 255] {
@@ -149,7 +151,8 @@ async fn missing_directory(subject: &Subject) {
 
 async fn missing_command(subject: &Subject) {
     for command in ["no-such-command-anywhere", "/no/such/command"] {
-        let response = subject.sandbox.spawn(Request::new(command)).await;
+        let request = Request { timeout: Duration::from_secs(60), ..Request::new(command) };
+        let response = subject.sandbox.spawn(request).await;
         assert_eq!(response.outcome, Outcome::NotFound { command: command.to_owned() });
     }
 }
@@ -233,7 +236,26 @@ async fn name(subject: &Subject) {
 }
 
 async fn close(subject: &Subject) {
-    // Not the subject's own close: later cases still need it. What is shown is that a sandbox which says that
-    // it can be closed says so every time.
-    assert_eq!(subject.sandbox.closer().is_some(), subject.sandbox.closer().is_some());
+    let Some(closer) = subject.sandbox.closer() else { return };
+    let live = match subject.sandbox.streaming() {
+        Some(_) => Some(subject.start("sleep 1000", Stdio::Merged).await),
+        None => None,
+    };
+    for time in ["first", "second"] {
+        assert_eq!(closer.close().await, Ok(()), "the {time} close");
+    }
+    // Whether it ends live processes, or takes further calls, is its own business; what must not be is a wait without
+    // end.
+    let rest = async {
+        if let Some(process) = live {
+            process.control.kill();
+            let outcome = process.control.wait().await;
+            assert!(!outcome.success(), "a live process beside a close: {outcome}");
+        }
+        subject.sh("true").await
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_secs(60), rest).await.is_ok(),
+        "after a close nothing is answered"
+    );
 }

@@ -17,7 +17,7 @@ pub(super) const CASES: &[(&str, Body)] = &[
 ];
 
 impl Subject {
-    async fn start(&self, script: &str, stdio: Stdio) -> Process {
+    pub(super) async fn start(&self, script: &str, stdio: Stdio) -> Process {
         let request = StartRequest {
             command: "sh".into(),
             args: vec!["-c".into(), script.into()],

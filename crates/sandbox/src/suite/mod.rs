@@ -168,7 +168,7 @@ impl Case {
     }
 }
 
-/// Every case, in order.
+/// Every case, in order. The last one closes the sandbox.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     let list = |cases: &[(&'static str, Body)], streaming| -> Vec<Case> {
@@ -176,6 +176,7 @@ pub fn cases() -> Vec<Case> {
     };
     let mut all = list(collected::CASES, false);
     all.extend(list(live::CASES, true));
+    all.extend(list(&[collected::LAST], false));
     all
 }
 
@@ -193,14 +194,19 @@ pub async fn run_some(subject: Subject, chosen: impl Fn(&Case) -> bool) {
     let chosen = cases().into_iter().filter(|case| (streaming || !case.streaming) && chosen(case));
     let runs = chosen.map(|case| {
         let subject = subject.clone();
-        async move {
+        let run = async move {
             // A task of its own catches the panic and leaves the others to run.
             let done = tokio::spawn(async move { case.run(&subject).await }).await;
             done.err().map(|error| format!("{}: {}", case.name, panic_text(error)))
-        }
+        };
+        (case.name, run)
     });
-    let ended: Vec<Option<String>> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
-    let failed: Vec<String> = ended.into_iter().flatten().collect();
+    let (last, runs): (Vec<_>, Vec<_>) = runs.partition(|(name, _)| *name == collected::LAST.0);
+    let ended = stream::iter(runs).map(|(_, run)| run).buffer_unordered(AT_ONCE);
+    let mut failed: Vec<String> = ended.filter_map(std::future::ready).collect().await;
+    for (_, run) in last {
+        failed.extend(run.await);
+    }
     assert!(failed.is_empty(), "{} case(s) failed:\n{}", failed.len(), failed.join("\n"));
 }
 

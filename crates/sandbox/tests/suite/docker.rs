@@ -86,7 +86,7 @@ async fn fifty_megabytes_go_in_and_come_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_of_the_transport_are_not_failures_of_the_program() {
     let gone = build("docker_exec", json!({"container": "no-such-container"}));
-    let missing = Request::new("no-such-command");
+    let missing = Request { timeout: Duration::from_secs(55), ..Request::new("no-such-command") };
     let Outcome::Transport { why } = gone.spawn(sh("true")).await.outcome else { panic!("transport") };
     assert!(why.contains("no-such-container"), "{why}");
     let no_image = build("docker_run", json!({"image": "no-such-image:0"}));
@@ -222,7 +222,8 @@ pub(crate) async fn hides_variables(sandbox: &dyn Sandbox) {
         "_x=\u{e9}",
     ];
     let env = odd.map(EnvEntry::parse).to_vec();
-    let response = sandbox.spawn(Request { env, stdin: b"unread".to_vec(), ..Request::new("env") }).await;
+    let request = Request { env, stdin: b"unread".to_vec(), ..sh("exec env") };
+    let response = sandbox.spawn(Request { command: "env".into(), args: Vec::new(), ..request }).await;
     let shown = String::from_utf8_lossy(&response.stdout);
     let missing: Vec<_> = odd.iter().filter(|entry| !shown.lines().any(|line| line == **entry)).collect();
     assert!(missing.is_empty(), "{missing:?} in {shown}");

@@ -210,8 +210,8 @@ async fn landlock_leaves_no_orphan() {
 }
 
 #[test]
-fn the_documentation_has_the_table_of_guarantees() {
-    use sandbox::isolated::{GUARANTEES, Holds};
+fn the_documentation_has_every_guarantee_and_every_key() {
+    use sandbox::isolated::{GUARANTEES, Holds, KEYS};
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/isolation.md")).unwrap();
     let cell = |holds| match holds {
@@ -222,5 +222,9 @@ fn the_documentation_has_the_table_of_guarantees() {
     for g in GUARANTEES {
         let row = format!("| `{}` | {} | {} | {} |", g.name, g.text, cell(g.namespaces), cell(g.landlock));
         assert!(page.contains(&row), "docs/src/isolation.md lacks the row\n{row}");
+    }
+    let keys = page.split("\n## ").find(|section| section.starts_with("Keys")).unwrap();
+    for key in KEYS {
+        assert!(keys.contains(&format!("`{key}`")), "docs/src/isolation.md lacks the key {key}");
     }
 }
