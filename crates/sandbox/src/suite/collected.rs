@@ -151,7 +151,7 @@ async fn missing_directory(subject: &Subject) {
 
 async fn missing_command(subject: &Subject) {
     for command in ["no-such-command-anywhere", "/no/such/command"] {
-        let request = Request { timeout: Duration::from_secs(60), ..Request::new(command) };
+        let request = Request { timeout: Duration::from_secs(180), ..Request::new(command) };
         let response = subject.sandbox.spawn(request).await;
         assert_eq!(response.outcome, Outcome::NotFound { command: command.to_owned() });
     }
@@ -255,7 +255,7 @@ async fn close(subject: &Subject) {
         subject.sh("true").await
     };
     assert!(
-        tokio::time::timeout(Duration::from_secs(60), rest).await.is_ok(),
+        tokio::time::timeout(Duration::from_secs(180), rest).await.is_ok(),
         "after a close nothing is answered"
     );
 }

@@ -68,7 +68,7 @@ impl Subject {
     fn script(&self, script: &str) -> Request {
         let mut request = Request::new("sh").args(["-c", script]);
         // Generous: no case depends on it, it only keeps a broken backend from hanging the test.
-        request.timeout = Duration::from_secs(60);
+        request.timeout = Duration::from_secs(180);
         request.cwd = Some(self.scratch.clone());
         request
     }
