@@ -51,7 +51,7 @@ impl Nasty {
     /// It as a call.
     #[must_use]
     pub fn request(&self) -> Request {
-        Request { timeout: Duration::from_secs(50), ..Request::new("python3").args(self.args()) }
+        Request { timeout: Duration::from_secs(170), ..Request::new("python3").args(self.args()) }
     }
 
     /// It as a live process.
@@ -71,7 +71,7 @@ impl Nasty {
     /// When they do not get there, or do not hold the lock.
     pub async fn ready(&self) {
         let path = self.file("ready");
-        let limit = Instant::now() + Duration::from_secs(55);
+        let limit = Instant::now() + Duration::from_secs(170);
         while !path.exists() {
             if Instant::now() > limit {
                 let said =
@@ -98,10 +98,10 @@ impl Nasty {
     /// Everybody goes, though nobody can be waited for.
     ///
     /// # Panics
-    /// When somebody is there after a minute.
+    /// When somebody is there after three minutes.
     pub async fn wait_gone(&self, after: &str) {
         let lock = File::open(self.file("lock")).unwrap();
-        let limit = Instant::now() + Duration::from_secs(55);
+        let limit = Instant::now() + Duration::from_secs(170);
         while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             assert!(Instant::now() < limit, "{} after {after}: somebody is still alive", self.kind);
             tokio::time::sleep(Duration::from_millis(5)).await;

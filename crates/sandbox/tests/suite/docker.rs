@@ -56,7 +56,7 @@ async fn fresh_containers_pass(chosen: impl Fn(&Case) -> bool) {
 }
 
 pub(crate) fn sh(script: &str) -> Request {
-    Request { timeout: Duration::from_secs(55), ..Request::new("sh").args(["-c", script]) }
+    Request { timeout: Duration::from_secs(170), ..Request::new("sh").args(["-c", script]) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +77,7 @@ async fn streams_codes_and_folders_come_back_apart() {
 async fn fifty_megabytes_go_in_and_come_out() {
     let container = docker().container();
     let bytes: Vec<u8> = (0..50u32 << 20).map(|n| (n ^ n >> 8) as u8).collect();
-    let request = Request { stdin: bytes.clone(), timeout: Duration::from_secs(50), ..Request::new("cat") };
+    let request = Request { stdin: bytes.clone(), timeout: Duration::from_secs(170), ..Request::new("cat") };
     let response = exec(&container).spawn(request).await;
     assert_eq!(response.outcome, Outcome::Exited(0));
     assert!(response.stdout == bytes);
@@ -86,7 +86,7 @@ async fn fifty_megabytes_go_in_and_come_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_of_the_transport_are_not_failures_of_the_program() {
     let gone = build("docker_exec", json!({"container": "no-such-container"}));
-    let missing = Request { timeout: Duration::from_secs(55), ..Request::new("no-such-command") };
+    let missing = Request { timeout: Duration::from_secs(170), ..Request::new("no-such-command") };
     let Outcome::Transport { why } = gone.spawn(sh("true")).await.outcome else { panic!("transport") };
     assert!(why.contains("no-such-container"), "{why}");
     let no_image = build("docker_run", json!({"image": "no-such-image:0"}));
@@ -322,7 +322,7 @@ async fn server_alone() {
         _ => {
             // More than anybody takes: an end of stdin that is behind it is seen by nobody.
             let request = Request {
-                timeout: Duration::from_secs(50),
+                timeout: Duration::from_secs(170),
                 stdin: vec![b'x'; 4 << 20],
                 ..Request::new("python3").args(args.lines())
             };

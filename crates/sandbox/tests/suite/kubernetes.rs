@@ -79,7 +79,7 @@ async fn values_of_variables_stand_in_no_argument_list() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_megabytes_go_into_a_pod_and_come_out() {
     let bytes: Vec<u8> = (0..50u32 << 20).map(|n| (n ^ n >> 8) as u8).collect();
-    let request = Request { stdin: bytes.clone(), timeout: Duration::from_secs(50), ..Request::new("cat") };
+    let request = Request { stdin: bytes.clone(), timeout: Duration::from_secs(170), ..Request::new("cat") };
     let response = build(json!({})).spawn(request).await;
     assert_eq!(response.outcome, Outcome::Exited(0));
     assert!(response.stdout == bytes, "{} of {} bytes came back", response.stdout.len(), bytes.len());
