@@ -162,7 +162,7 @@ impl Workspace {
             };
             below.is_some_and(|below| pattern.matches(below))
         };
-        if let Some(reply) = self.live_newest(base, query.fresh, query.limit, &wanted) {
+        if let Some(reply) = self.live_newest(base, query.fresh, query.limit, wanted) {
             return Ok(GlobReply { mounts: self.mounts_within(base, &pattern), ..reply });
         }
         let _hurry = self.hurry();

@@ -8,9 +8,9 @@ use super::{
     SnapshotError, Snapshots, State,
     look::{self, Look, Looks},
     object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
-    pack::{PackWriter, sync_all},
+    pack::{PackWriter, Unsynced, sync_all},
     pending::{After, Caller, Edit},
-    restore::Intent,
+    restore::{Fresh, Intent},
     step::{By, Note, Step},
     store::{Draft, Exclusive, Staged, Store},
     sweep::{Found, Sweep},
@@ -19,7 +19,6 @@ use super::{
 use crate::{ContainedPath, Workspace, beneath::as_path, walk};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fs::File,
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -225,10 +224,10 @@ impl Snapshots {
             return Ok(());
         }
         let _alone = self.store.exclusive()?;
-        self.take_in(state, news, ending, |_, _| ())
+        self.take_in(state, news, ending, false, |_, _| ())
     }
 
-    /// The same for one who has the store for itself and adds `more` to what is written.
+    /// The same for one who has the store for itself and adds `more` to what is written: no crash takes it back.
     pub(super) fn advance_with<T>(
         &self,
         state: &mut State,
@@ -243,7 +242,7 @@ impl Snapshots {
         std::thread::scope(|scope| {
             // What others changed goes to disk before what we add to it: while we look, nobody waits for that.
             let ahead = std::thread::Builder::new().spawn_scoped(scope, || alone.go_ahead());
-            let done = self.take_in(state, news, None, more);
+            let done = self.take_in(state, news, None, true, more);
             drop(ahead);
             done
         })
@@ -265,6 +264,7 @@ impl Snapshots {
         state: &mut State,
         news: News,
         ending: Option<&str>,
+        lasting: bool,
         more: impl FnOnce(&mut State, &mut Batch) -> T,
     ) -> Result<T, SnapshotError> {
         // The first look reads everything, as the index does, and somebody waits for it.
@@ -279,7 +279,7 @@ impl Snapshots {
         let done = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending).and_then(|()| {
             let added = more(state, &mut batch);
             let prepared = self.prepare(state, batch)?;
-            self.conclude(state, prepared, &[])?;
+            self.conclude(state, prepared, &[], lasting)?;
             Ok(added)
         });
         match done {
@@ -458,9 +458,15 @@ impl Snapshots {
     }
 
     /// Makes prepared steps history as soon as they, and `others` with them, are on disk.
-    fn conclude(&self, state: &mut State, prepared: Prepared<'_>, others: &[&File]) -> io::Result<()> {
+    fn conclude(
+        &self,
+        state: &mut State,
+        prepared: Prepared<'_>,
+        others: &[Unsynced<'_>],
+        lasting: bool,
+    ) -> io::Result<()> {
         let Prepared { staged, steps } = prepared;
-        staged.publish(others)?;
+        staged.publish(others, lasting)?;
         if let Some(steps) = steps {
             state.steps = steps;
             state.steps_stamp = self.store.automatic_stamp();
@@ -511,14 +517,14 @@ impl Snapshots {
         state: &mut State,
         by: By,
         caller: &Caller,
-        fresh: &[File],
+        fresh: &Fresh,
     ) -> Result<(), SnapshotError> {
         let mut batch = Batch::new(&self.store);
         let made = self.make_step(state, &mut batch, Note::new(by, caller));
-        let fresh: Vec<&File> = fresh.iter().collect();
+        let fresh = fresh.all();
         let done = match made.and_then(|()| Ok(self.prepare(state, batch)?)) {
             Ok(prepared) => {
-                if let Err(error) = self.conclude(state, prepared, &fresh) {
+                if let Err(error) = self.conclude(state, prepared, &fresh, false) {
                     state.forget();
                     return Err(error.into());
                 }
@@ -532,7 +538,8 @@ impl Snapshots {
             }
         };
         Intent::remove(&self.folder)?;
-        self.store.settle(false)?;
+        // Should a crash bring it back, what it asks for is done.
+        self.store.settle_later();
         done
     }
 

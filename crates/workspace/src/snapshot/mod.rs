@@ -27,7 +27,7 @@ use crate::{Workspace, unified_diff};
 use history::{Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
 use pending::{Left, Pending};
-use restore::{Intent, Plan};
+use restore::{Fresh, Intent, Plan};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -232,7 +232,7 @@ impl Snapshots {
     /// Whether a restore in this store was cut short and waits for [`Snapshots::open`] to finish it.
     #[must_use]
     pub fn unfinished(folder: &Path) -> bool {
-        Intent::load(folder).is_ok_and(|intent| intent.is_some())
+        Store::is_unfinished(folder) || Intent::load(folder).is_ok_and(|intent| intent.is_some())
     }
 
     /// The name of the folder that holds the snapshots of the workspace at `root`, unlike any other's.
@@ -267,7 +267,6 @@ impl Snapshots {
             batch.drafts.push(self.store.naming(name, &id));
             Ok::<_, SnapshotError>(id)
         })??;
-        self.store.settle(true)?;
         Ok(id.to_string())
     }
 
@@ -406,7 +405,8 @@ impl Snapshots {
         })
     }
 
-    /// Does what is planned, and makes it a step of the history.
+    /// Does what is planned, and makes it a step of the history. What is there now, and what is about to be done, is
+    /// safe on disk: any of it may be overwritten.
     fn put_in_place(
         &self,
         state: &mut State,
@@ -415,18 +415,16 @@ impl Snapshots {
         caller: &Caller,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let Planned { mut plan, after, gone, come } = planned;
-        // What is there now, and what is about to be done, must be safe before any of it is overwritten.
-        self.store.settle(false)?;
-        let mut fresh = Vec::new();
+        let mut fresh = Fresh::default();
         let changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
             Ok(changes) => changes,
             Err(error) => {
                 state.forget();
-                let mut fresh = Vec::new();
+                let mut fresh = Fresh::default();
                 if plan.back().run(&self.workspace, &self.store, &mut fresh).is_ok() {
-                    pack::sync_all(&fresh.iter().collect::<Vec<_>>())?;
+                    pack::sync_all(&fresh.all())?;
                     Intent::remove(&self.folder)?;
-                    self.store.settle(false)?;
+                    self.store.settle()?;
                 }
                 return Err(error);
             }

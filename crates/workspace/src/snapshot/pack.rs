@@ -2,6 +2,7 @@
 
 use super::object::{Kind, Oid};
 use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress, Status};
+use rustix::fs::Advice;
 use sha1::{Digest, Sha1};
 use std::{
     collections::HashMap,
@@ -318,13 +319,18 @@ impl PackWriter {
 
 /// A pack that is written but has no name yet.
 pub(crate) struct Written {
-    pub(super) pack: NamedTempFile,
-    pub(super) index: NamedTempFile,
+    pack: NamedTempFile,
+    index: NamedTempFile,
     target: PathBuf,
     objects: Vec<(Oid, u64)>,
 }
 
 impl Written {
+    /// Pack and index, and where they belong.
+    pub(super) fn files(&self) -> [(&NamedTempFile, PathBuf); 2] {
+        [(&self.pack, self.target.clone()), (&self.index, self.target.with_extension("idx"))]
+    }
+
     /// Gives pack and index their names, once they are on disk. That their names are on disk is left to who needs to
     /// know. Nothing refers to them yet, so a crash before the ref leaves only unused bytes.
     pub(super) fn publish(self) -> io::Result<Pack> {
@@ -335,16 +341,44 @@ impl Written {
     }
 }
 
-/// Waits until all of these are on disk. Together: the disk's journal takes what comes at once in one go.
-pub(super) fn sync_all(files: &[&File]) -> io::Result<()> {
+/// What may not be on disk yet.
+#[derive(Clone, Copy)]
+pub(super) enum Unsynced<'f> {
+    /// A file, or the names in a folder.
+    File(&'f File),
+    /// Everything on the file system that this lies on.
+    System(&'f File),
+}
+
+impl Unsynced<'_> {
+    /// Has its content on its way without waiting for it.
+    fn begin(self) {
+        if let Self::File(file) = self {
+            // What is not needed in memory the kernel begins to write. If it does not, the wait is longer.
+            let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+        }
+    }
+
+    fn wait(self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.sync_all(),
+            Self::System(file) => Ok(rustix::fs::syncfs(file)?),
+        }
+    }
+}
+
+/// Waits until all of these are on disk. Together: the disk's journal takes what comes at once in one go, if all of it
+/// is there when it begins.
+pub(super) fn sync_all(files: &[Unsynced<'_>]) -> io::Result<()> {
     const AT_ONCE: usize = 8;
-    let sync = |part: &[&File]| part.iter().try_for_each(|file| file.sync_all());
+    files.iter().for_each(|file| file.begin());
+    let sync = |part: &[Unsynced<'_>]| part.iter().try_for_each(|file| file.wait());
     let Some((first, rest)) = files.split_first() else { return Ok(()) };
     let died = || Err(io::Error::other("a thread that waited for the disk died"));
     std::thread::scope(|scope| {
         let share = rest.len().div_ceil(AT_ONCE - 1).max(1);
         let running: Vec<_> = rest.chunks(share).map(|part| scope.spawn(move || sync(part))).collect();
-        let done = first.sync_all();
+        let done = first.wait();
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).fold(done, io::Result::and)
     })
 }

@@ -3,7 +3,7 @@
 use super::{
     SnapshotError,
     object::{Entry, Mode, Oid},
-    pack::Inflater,
+    pack::{Inflater, Unsynced},
     store::{Draft, Store},
     to_path,
     tree::{Difference, Differences},
@@ -75,6 +75,21 @@ impl Intent {
     }
 }
 
+/// What a restore has written and is not on disk yet.
+#[derive(Default)]
+pub(super) struct Fresh {
+    files: Vec<File>,
+    /// There is so much that it is best to wait for everything on the file system of this folder.
+    system: Option<File>,
+}
+
+impl Fresh {
+    pub(super) fn all(&self) -> Vec<Unsynced<'_>> {
+        let files = self.files.iter().map(Unsynced::File);
+        files.chain(self.system.as_ref().map(Unsynced::System)).collect()
+    }
+}
+
 /// What is to be done to go from one tree to another.
 pub(super) struct Plan {
     gone: Vec<Difference>,
@@ -126,7 +141,7 @@ impl Plan {
         &mut self,
         workspace: &Workspace,
         store: &Store,
-        fresh: &mut Vec<File>,
+        fresh: &mut Fresh,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let mut changes = Vec::new();
         let rules = self.put_rules(workspace, store, fresh)?;
@@ -160,7 +175,7 @@ impl Plan {
             .filter(|file| !kept.contains(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
-        write_all(workspace, store, &write, self.gone.len(), fresh)?;
+        write_all(workspace, store, &write, self.gone.len(), &mut fresh.files)?;
         changes.extend(kept.iter().map(|path| (Change::KeptIgnored, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
@@ -175,7 +190,7 @@ impl Plan {
         &self,
         workspace: &Workspace,
         store: &Store,
-        fresh: &mut Vec<File>,
+        fresh: &mut Fresh,
     ) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
         let mut done = BTreeSet::new();
         let mut hand = Hand::new(workspace, store, false);
@@ -192,26 +207,30 @@ impl Plan {
             put?;
             done.insert(file.path.clone());
         }
-        fresh.append(&mut hand.fresh);
+        fresh.files.append(&mut hand.fresh);
         Ok(done)
     }
 
-    /// Sees to it that names are synced with the files: all at once here when there are many, else later.
+    /// Sees to it that names are synced with the files.
     fn settle(
         &self,
         workspace: &Workspace,
         changes: &[(Change, PathBuf)],
-        fresh: &mut Vec<File>,
+        fresh: &mut Fresh,
     ) -> Result<(), SnapshotError> {
         if changes.len() > ONE_BY_ONE {
-            let root = workspace.root.open_dir(Path::new("")).and_then(rustix::fs::syncfs);
-            return root.map_err(|errno| failed("sync", Path::new("."), errno));
+            let root = workspace.root.open_dir(Path::new(""));
+            let root = root.map_err(|errno| failed("open", Path::new("."), errno))?;
+            *fresh = Fresh { files: Vec::new(), system: Some(root.into()) };
+            return Ok(());
         }
         let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
         let mut folders: BTreeSet<PathBuf> = changes.iter().map(|(_, path)| parent(path)).collect();
         folders.extend(self.come_folders.iter().chain(&self.gone_folders).map(|path| parent(path)));
         // Where a folder is gone with what was in it, the folder above knows.
-        fresh.extend(folders.iter().filter_map(|path| workspace.root.open_dir(path).ok()).map(File::from));
+        fresh
+            .files
+            .extend(folders.iter().filter_map(|path| workspace.root.open_dir(path).ok()).map(File::from));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{Inflater, Pack, PackWriter, Written, sync_all, temporary},
+    pack::{Inflater, Pack, PackWriter, Unsynced, Written, sync_all, temporary},
 };
 use rustix::fs::FlockOperation;
 use std::{
@@ -18,6 +18,10 @@ use tempfile::NamedTempFile;
 
 /// What a crash may leave behind starts so.
 pub(super) const TEMPORARY: &str = "tmp_";
+
+/// While it is there, what it lists stands aside and belongs in its place. Like this one wait for the disk does: what
+/// is aside and this list, all at once. A crash after it leaves the rest to whoever has the store next.
+const PUBLISHING: &str = "publishing";
 
 /// Past this many packs they are merged into one when there is time for it.
 const MANY_PACKS: usize = 50;
@@ -84,6 +88,7 @@ impl Store {
     pub(crate) fn exclusive(&self) -> io::Result<Exclusive> {
         let lock = File::create(self.root.join("lock"))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        self.finish_publishing()?;
         let folder = self.root.join("objects/pack");
         let now = fs::metadata(&folder)?.modified().ok();
         let mut packs = self.lock();
@@ -101,6 +106,22 @@ impl Store {
             *packs = Packs { all, seen: now };
         }
         Ok(Exclusive { lock })
+    }
+
+    /// Puts in its place what one who is gone had ready.
+    fn finish_publishing(&self) -> io::Result<()> {
+        let path = self.root.join(PUBLISHING);
+        let Some(list) = found(fs::read(&path))? else { return Ok(()) };
+        for (aside, place) in read_list(&list).unwrap_or_default() {
+            // What is no longer aside is in its place.
+            found(fs::rename(self.root.join(aside), self.root.join(place)))?;
+        }
+        fs::remove_file(path)
+    }
+
+    /// Whether [`Store::exclusive`] may find something to put in its place in the store at `root`.
+    pub(crate) fn is_unfinished(root: &Path) -> bool {
+        root.join(PUBLISHING).exists()
     }
 
     fn lock(&self) -> MutexGuard<'_, Packs> {
@@ -182,12 +203,23 @@ impl Store {
         Draft { path: self.root.join(PACKED_REFS), content }
     }
 
-    /// Waits until the names of all that was kept are on disk, and those of snapshots if `named`.
-    pub(crate) fn settle(&self, named: bool) -> io::Result<()> {
-        let mut folders = vec![self.root.join("objects/pack"), self.root.clone()];
-        folders.extend(named.then(|| self.names()));
-        let folders = folders.iter().map(File::open).collect::<io::Result<Vec<_>>>()?;
-        sync_all(&folders.iter().collect::<Vec<_>>())
+    /// The folders in which names change.
+    fn folders(&self) -> io::Result<[File; 2]> {
+        Ok([File::open(self.root.join("objects/pack"))?, File::open(&self.root)?])
+    }
+
+    /// Waits until the names of all that was kept are on disk.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        sync_all(&self.folders()?.each_ref().map(Unsynced::File))
+    }
+
+    /// The same while nobody waits for it.
+    pub(crate) fn settle_later(&self) {
+        if let Ok(folders) = self.folders() {
+            // Without a thread the file system gets there by itself a little later.
+            let work = move || sync_all(&folders.each_ref().map(Unsynced::File));
+            let _ = std::thread::Builder::new().name("settle".to_owned()).spawn(work);
+        }
     }
 
     /// The automatic snapshots, oldest first.
@@ -264,12 +296,13 @@ impl Store {
                 }
             }
         }
-        let merged = if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(&[])?) };
+        let merged =
+            if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(&[], false)?) };
         let merged = merged.flatten().map(Arc::new);
         let used = |pack: &Arc<Pack>| pack.objects().iter().any(|(id, _)| reachable.contains(id));
         old.extend(bulky.into_iter().filter(|pack| !used(pack)));
         // What takes the place of the others must not vanish in a crash that they do not survive.
-        self.settle(false)?;
+        self.settle()?;
         let mut packs = self.lock();
         packs.all.retain(|pack| !old.iter().any(|gone| gone.path == pack.path));
         let kept = merged.as_ref().map(|pack| pack.path.clone());
@@ -321,10 +354,11 @@ pub(crate) struct Staged<'s> {
 
 impl Staged<'_> {
     /// Makes it part of the store as soon as it, and `others` with it, is on disk: after a crash each file is the old
-    /// one or the new one, and what it refers to is there. That the names are on disk says [`Store::settle`].
-    pub(crate) fn publish(self, others: &[&File]) -> io::Result<()> {
+    /// one or the new one, and what it refers to is there. That they are the new ones is sure if it is `lasting`, else
+    /// after [`Store::settle`].
+    pub(crate) fn publish(self, others: &[Unsynced<'_>], lasting: bool) -> io::Result<()> {
         let store = self.store;
-        let Some(pack) = self.name(others)?.map(Arc::new) else { return Ok(()) };
+        let Some(pack) = self.name(others, lasting)?.map(Arc::new) else { return Ok(()) };
         let mut packs = store.lock();
         packs.all.retain(|other| other.path != pack.path);
         packs.all.push(pack);
@@ -332,17 +366,65 @@ impl Staged<'_> {
         Ok(())
     }
 
-    fn name(self, others: &[&File]) -> io::Result<Option<Pack>> {
-        let mut written: Vec<&File> = self.files.iter().map(|(file, _)| file.as_file()).collect();
-        written.extend(self.pack.iter().flat_map(|pack| [pack.pack.as_file(), pack.index.as_file()]));
-        written.extend(others);
-        sync_all(&written)?;
+    /// What stands aside and where it belongs, in the order in which it goes there.
+    fn aside(&self) -> Vec<(&NamedTempFile, PathBuf)> {
+        let mut aside: Vec<_> = self.pack.iter().flat_map(Written::files).collect();
+        aside.extend(self.files.iter().map(|(file, path)| (file, path.clone())));
+        aside
+    }
+
+    fn name(self, others: &[Unsynced<'_>], lasting: bool) -> io::Result<Option<Pack>> {
+        let aside = self.aside();
+        let lasting = lasting && !aside.is_empty();
+        // Gone before what it lists, should something fail.
+        let list = if lasting { Some(List::write(&self.store.root, &aside)?) } else { None };
+        let folders = if lasting { Some(self.store.folders()?) } else { None };
+        let mut all: Vec<_> = aside.iter().map(|(file, _)| Unsynced::File(file.as_file())).collect();
+        all.extend(list.iter().map(|list| Unsynced::File(&list.file)));
+        all.extend(folders.iter().flatten().map(Unsynced::File));
+        all.extend(others);
+        sync_all(&all)?;
         let pack = self.pack.map(Written::publish).transpose()?;
         for (file, path) in self.files {
             file.persist(path)?;
         }
         Ok(pack)
     }
+}
+
+/// The list of what stands aside, as long as it does.
+struct List {
+    file: File,
+    path: PathBuf,
+}
+
+impl List {
+    fn write(root: &Path, aside: &[(&NamedTempFile, PathBuf)]) -> io::Result<Self> {
+        let path = root.join(PUBLISHING);
+        let mut list = Self { file: File::create(&path)?, path };
+        let mut text = String::new();
+        for (file, place) in aside {
+            let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+            let _ = writeln!(text, "{}\t{}", below(file.path()), below(place));
+        }
+        let text = format!("{}\n{text}", Kind::Blob.id(text.as_bytes()));
+        list.file.write_all(text.as_bytes())?;
+        Ok(list)
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // One that stays leads nowhere: what it lists is in its place or gone.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What stands aside and where it belongs; `None` when the list was never finished.
+fn read_list(list: &[u8]) -> Option<Vec<(&str, &str)>> {
+    let (id, rest) = std::str::from_utf8(list).ok()?.split_once('\n')?;
+    (Oid::parse(id)? == Kind::Blob.id(rest.as_bytes())).then_some(())?;
+    rest.lines().map(|line| line.split_once('\t')).collect()
 }
 
 /// Git refuses some names that we allow (`a..b`, `x.lock`, a dot at either end).
@@ -377,5 +459,43 @@ impl Write for Beginning {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process is killed, or the power fails, after the one wait for the disk and before anything is in its place.
+    #[test]
+    fn what_stands_ready_is_put_in_its_place_by_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = Kind::Blob.id(b"content");
+        let killed = |cut: usize| {
+            let store = Store::open(folder.path()).unwrap();
+            let mut writer = store.writer();
+            writer.put(Kind::Blob, id, b"content").unwrap();
+            let staged = store.stage(writer, vec![store.naming("s", &id)]).unwrap();
+            std::mem::forget(List::write(folder.path(), &staged.aside()).unwrap());
+            std::mem::forget(staged);
+            let list = File::options().write(true).open(folder.path().join(PUBLISHING)).unwrap();
+            list.set_len(list.metadata().unwrap().len() - cut as u64).unwrap();
+            assert!(Store::is_unfinished(folder.path()));
+        };
+        let left = || {
+            let names = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+            let all = names(folder.path()).chain(names(&folder.path().join("objects/pack")));
+            all.filter(|name| name == PUBLISHING || name.to_string_lossy().starts_with(TEMPORARY)).count()
+        };
+        for cut in [1, 40, 200] {
+            killed(cut);
+            let store = Store::open(folder.path()).unwrap();
+            assert!(store.get_ref("s").unwrap().is_none() && !store.contains(&id), "{cut}");
+            assert_eq!(left(), 0, "{cut}");
+        }
+        killed(0);
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!((store.get_ref("s").unwrap(), store.read(&id).unwrap()), (Some(id), b"content".to_vec()));
+        assert_eq!(left(), 0);
     }
 }

@@ -303,13 +303,13 @@ mod tests {
         }
         fresh.set_folder(b"empty/inner");
         assert_eq!(fresh.write(&store, &mut writer).unwrap(), id);
-        store.stage(writer, Vec::new()).unwrap().publish(&[]).unwrap();
+        store.stage(writer, Vec::new()).unwrap().publish(&[], false).unwrap();
         let mut other = fresh.clone();
         other.remove(b"b");
         other.set(b"new", file(b"n"));
         let mut writer = store.writer();
         let changed = other.write(&store, &mut writer).unwrap();
-        store.stage(writer, Vec::new()).unwrap().publish(&[]).unwrap();
+        store.stage(writer, Vec::new()).unwrap().publish(&[], false).unwrap();
         let read = |id: &Oid| store.tree(id);
         let found = Differences::between(&read, id, changed).unwrap();
         let paths: Vec<&[u8]> = found.files.iter().map(|difference| &difference.path[..]).collect();
