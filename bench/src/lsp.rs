@@ -150,7 +150,13 @@ fn row_beside(
         Ok(taken) => vec![
             name,
             ms(first),
-            format!("{} ({})", ms(taken.first), times(taken.first, first)),
+            match taken.wrong {
+                0 => format!("{} ({})", ms(taken.first), times(taken.first, first)),
+                wrong => {
+                    let (took, beside) = (ms(taken.first), times(taken.first, first));
+                    format!("{took} ({beside}), after {wrong} wrong answer(s)")
+                }
+            },
             ms(references),
             format!("{} ({})", ms(taken.references), times(taken.references, references)),
             format!("{:.0} MB", taken.memory as f64 / 1e6),

@@ -3,6 +3,8 @@
 use crate::path::ContainedPath;
 use crate::root::Workspace;
 use rustix::fs::{Dir, FileType};
+use rustix::io::Errno;
+use std::path::Path;
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,17 @@ impl Workspace {
         })
     }
 
+    /// Whether a path leads to a regular file. The same as to resolve it and look, and cheaper.
+    pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        // Below a symlink nothing is found this way, and not for want of it.
+        match self.plain(path).map(|plain| self.lstat(&plain.relative)) {
+            Some(Err(Errno::NOENT | Errno::NOTDIR)) => false,
+            Some(Ok(stat)) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => true,
+            _ => self.resolve(path).is_ok_and(|path| self.kind(&path) == Some(Kind::File)),
+        }
+    }
+
     /// The size of what is there.
     pub fn size(&self, path: &ContainedPath) -> Option<u64> {
         u64::try_from(self.lstat(&path.relative).ok()?.st_size).ok()
@@ -44,5 +57,47 @@ impl Workspace {
             .collect();
         names.sort();
         names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn a_path_leads_to_a_file_or_it_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "s").unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        fs::write(dir.path().join("d/f"), "text").unwrap();
+        symlink("d", dir.path().join("link")).unwrap();
+        symlink("d/f", dir.path().join("file-link")).unwrap();
+        symlink("nothing", dir.path().join("dangling")).unwrap();
+        symlink(outside.path().join("secret"), dir.path().join("out")).unwrap();
+        let workspace = Workspace::open("w", dir.path()).unwrap();
+        for path in ["d/f", "./d/f", "link/f", "file-link", "d/../d/f"] {
+            assert!(workspace.is_file(path), "{path}");
+            assert_eq!(workspace.bytes_of(path, 4).as_deref(), Some(&b"text"[..]), "{path}");
+            assert_eq!(workspace.bytes_of(path, 3), None, "{path}");
+        }
+        for path in [
+            "d",
+            "",
+            ".",
+            "d/f/g",
+            "d/none",
+            "none/f",
+            "link/none",
+            "link",
+            "dangling",
+            "out",
+            "../x",
+            "a\0b",
+        ] {
+            assert!(!workspace.is_file(path), "{path}");
+            assert_eq!(workspace.bytes_of(path, 100), None, "{path}");
+        }
     }
 }

@@ -140,6 +140,16 @@ impl Workspace {
         read_whole(&mut file, &stat, path, limit)
     }
 
+    /// The same for what a path leads to, resolved only when it must be; `None` for whatever reason.
+    pub fn bytes_of(&self, path: impl AsRef<Path>, limit: u64) -> Option<Vec<u8>> {
+        let path = path.as_ref();
+        match self.plain(path).map(|plain| self.read_bytes(&plain, limit)) {
+            Some(Ok(bytes)) => Some(bytes),
+            Some(Err(FileError::NotFound { .. })) => None,
+            _ => self.read_bytes(&self.resolve(path).ok()?, limit).ok(),
+        }
+    }
+
     /// Opens a regular file for reading. Opening a FIFO or a device neither blocks nor succeeds.
     pub(crate) fn open_file(&self, path: &ContainedPath) -> Result<(File, Stat), FileError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;

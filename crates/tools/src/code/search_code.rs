@@ -10,6 +10,10 @@ use workspace::quoted;
 
 const LIMIT: u32 = 20;
 const MOST: u32 = 100;
+/// Bytes of a query.
+const QUERY: usize = 4096;
+/// Characters of an argument that are said again.
+const SAID: usize = 200;
 /// Larger files are not indexed.
 const LARGEST: u64 = 1 << 20;
 
@@ -69,7 +73,20 @@ impl Tool for SearchCode {
     }
 }
 
+/// What somebody wrote, as it can be said again.
+fn said(words: &str) -> String {
+    let plain: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SAID + 1).collect();
+    match plain.char_indices().nth(SAID) {
+        Some((end, _)) => format!("{}…", &plain[..end]),
+        None => plain,
+    }
+}
+
 fn search(call: &Call, args: &Args) -> Result<Facts<Found>, ToolError> {
+    if args.query.len() > QUERY {
+        let why = format!("search_code: `query` has {} bytes, more than {QUERY}", args.query.len());
+        return Err(ToolError::with_hint(why, "give words of a name or of its description"));
+    }
     if !args.query.contains(char::is_alphanumeric) {
         let what = if args.query.trim().is_empty() { "is empty" } else { "holds no words" };
         return Err(ToolError::caller(format!(
@@ -101,6 +118,7 @@ fn kinds(asked: Option<&str>) -> Result<Vec<Kind>, ToolError> {
     let found = searched.clone().find(|kind| kind.name() == asked);
     found.map(|kind| vec![*kind]).ok_or_else(|| {
         let known: Vec<&str> = searched.map(|kind| kind.name()).collect();
+        let asked = said(&asked);
         ToolError::caller(format!("search_code: no kind \"{asked}\"; there are {}", known.join(", ")))
     })
 }
@@ -111,7 +129,8 @@ fn languages(asked: Option<&str>) -> Result<&'static [Language], ToolError> {
         [] => {
             let known: Vec<&str> = Language::ALL.iter().map(|language| language.name()).collect();
             Err(ToolError::caller(format!(
-                "search_code has no grammar for \"{asked}\"; it knows {}",
+                "search_code has no grammar for \"{}\"; it knows {}",
+                said(asked),
                 known.join(", ")
             )))
         }
@@ -151,7 +170,7 @@ fn text(query: &str, results: &[One], total: usize, standing: &Standing) -> Stri
     }
     let omission = standing.omission();
     if results.is_empty() {
-        let _ = write!(text, "no symbol fits \"{query}\" ({} files indexed)", standing.done);
+        let _ = write!(text, "no symbol fits \"{}\" ({} files indexed)", said(query), standing.done);
         text.extend(omission.map(|omission| format!("\n{omission}")));
         return text;
     }

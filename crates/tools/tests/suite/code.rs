@@ -68,6 +68,12 @@ async fn symbols_are_inserted_replaced_and_deleted_by_name() {
     let missing = json!({"file_path": "m.py", "receiver_type": "A", "method_name": "h", "new_method": "def g(self): pass"});
     let refused = client.err("insert_after_method", missing).await;
     assert_eq!(refused, "no method \"A.h\" in m.py\nit has A.f:2 (method), A.g:5 (method)");
+    let nobody = json!({"file_path": "m.py", "receiver_type": "", "method_name": "f", "new_method": "def g(self): pass"});
+    let refused = client.err("insert_after_method", nobody).await;
+    let expected = "insert_after_method: `receiver_type` is empty\nfor a function use insert_after_symbol";
+    assert_eq!(refused, expected);
+    let refused = client.err("delete_symbol", json!({"file_path": ".", "symbol": "A"})).await;
+    assert_eq!(refused, "delete_symbol: . is a folder; pass a file");
     for (tool, args) in [
         (
             "change_function_signature",
@@ -154,6 +160,7 @@ async fn search_finds_by_words_and_sees_every_change() {
     );
     for (args, why) in [
         (json!({"query": " "}), "`query` is empty"),
+        (json!({"query": "!?"}), "`query` holds no words; give words of a name"),
         (json!({"query": "a", "kind": "widget"}), "no kind \"widget\"; there are function, method, class"),
         (json!({"query": "a", "language": "cobol"}), "no grammar for \"cobol\"; it knows go, rust"),
     ] {
@@ -174,4 +181,78 @@ async fn search_is_bounded_and_apart_for_each_workspace() {
     assert_eq!(found.lines().count(), 101, "{found}");
     assert!(found.ends_with("\n100 of 150; more words or a higher limit (max 100) tell more"), "{found}");
     assert!(client.ok("search_code", ask("b", 5)).await.starts_with("no symbol fits"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_takes_hostile_files_and_says_what_it_leaves_out() {
+    const SIZE: usize = 550 << 10;
+    let bench = Bench::new();
+    let client = bench.client();
+    let nested = |open: &str| open.repeat(SIZE / open.len());
+    bench.write("deep.rs", format!("fn first_walrus() {{}}\n{}", nested("{(")));
+    bench.write("deep.py", format!("def second_walrus(): pass\nx = {}", nested("([")));
+    bench.write("deep.tsx", format!("function third_walrus() {{}}\nconst a = {}", nested("<a>")));
+    bench.write("line.js", format!("function fourth_walrus() {{}} {}", nested("f(1);")));
+    bench.write("deep.go", format!("package p\n\nfunc FifthWalrus() {{}}\n\nvar x = {}", nested("func() {")));
+    let table = |name: &str| format!("export function {name}() {{}}\n// {}\n", "x".repeat(1 << 20));
+    for n in 0..4 {
+        bench.write(&format!("table{n}.ts"), table("sixth_walrus"));
+    }
+    let found = loop {
+        let found = search(&client, json!({"query": "walrus", "limit": 50})).await;
+        if !found.contains("% built") {
+            break found;
+        }
+    };
+    // The grammar of each may give up in its own way; what is not found is counted.
+    let names = ["first", "second", "third", "fourth", "Fifth"];
+    let missed = names.iter().filter(|name| !found.contains(**name)).count();
+    let left = format!("{} file(s) left out, larger than 1 MiB or not parsed in time: ", 4 + missed);
+    let last = found.lines().last().unwrap_or_default();
+    assert!(last.starts_with(&left) && last.ends_with(", …") && !found.contains("sixth"), "{found}");
+    for n in 0..4 {
+        bench.write(&format!("table{n}.ts"), "export function sixth_walrus() {}\n");
+    }
+    for file in ["deep.rs", "deep.py", "deep.tsx", "deep.go", "line.js"] {
+        fs::remove_file(bench.root().join(file)).unwrap();
+    }
+    let found = search(&client, json!({"query": "walrus", "limit": 50})).await;
+    assert!(found.contains("sixth") && !found.contains("left out"), "{found}");
+    bench.write("table0.ts", table("sixth_walrus"));
+    let none = search(&client, json!({"query": "giraffe"})).await;
+    let left = "1 file(s) left out, larger than 1 MiB or not parsed in time: table0.ts";
+    assert_eq!(none, format!("no symbol fits \"giraffe\" (3 files indexed)\n{left}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_takes_any_query() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("a.go", "package a\n\n// OpenVault opens the vault.\nfunc OpenVault() {}\n");
+    for query in ["open.*(vault", "open\0vault", "[open", "the vault of a", "OPEN_VAULT", "\"open\" OR 1=1"] {
+        let found = search(&client, json!({"query": query})).await;
+        assert!(found.starts_with("a.go:4 function: func OpenVault()"), "{query}: {found}");
+    }
+    for (limit, lines) in [(0, 2), (u32::MAX, 2)] {
+        let found = search(&client, json!({"query": "vault", "limit": limit})).await;
+        assert_eq!(found.lines().count(), lines, "{found}");
+    }
+    let none = search(&client, json!({"query": format!("é🦀\n\0{}", "x".repeat(4000))})).await;
+    assert!(none.starts_with("no symbol fits \"é🦀  xxx") && none.chars().count() < 300, "{none}");
+    let long = "z".repeat(100_000);
+    for (args, why) in [
+        (json!({"query": "(.*"}), "search_code: `query` holds no words"),
+        (json!({"query": "\0"}), "search_code: `query` holds no words"),
+        (
+            json!({"query": "open vault ".repeat(9000)}),
+            "search_code: `query` has 99000 bytes, more than 4096",
+        ),
+        (json!({"query": "a", "kind": long}), "search_code: no kind \"zzz"),
+        (json!({"query": "a", "language": long}), "search_code has no grammar for \"zzz"),
+        (json!({"query": "a", "limit": -1}), "search_code: "),
+        (json!({"query": ["a"]}), "search_code: "),
+    ] {
+        let said = client.err("search_code", args).await;
+        assert!(said.starts_with(why) && said.chars().count() < 600, "{said}");
+    }
 }

@@ -59,6 +59,8 @@ struct Case {
     /// A mistake, and what the server calls it.
     broken: &'static str,
     complaint: &'static str,
+    /// One more use of the function.
+    again: &'static str,
 }
 
 const GO: Case = Case {
@@ -77,6 +79,7 @@ const GO: Case = Case {
     misfit: "not enough arguments",
     broken: "\nvar wrong int = \"text\"\n",
     complaint: "cannot use \"text\"",
+    again: "\nvar _ = calc.{}(3, 4)\n",
 };
 
 const RUST: Case = Case {
@@ -95,6 +98,7 @@ const RUST: Case = Case {
     misfit: "expected 3 arguments",
     broken: "\npub fn wrong() -> i32 { \"text\" }\n",
     complaint: "expected i32, found &",
+    again: "\npub fn again() -> i32 { calc::{}(3, 4) }\n",
 };
 
 const WEB: Case = Case {
@@ -113,6 +117,7 @@ const WEB: Case = Case {
     misfit: "Expected 3 arguments",
     broken: "\nexport const wrong: number = \"text\";\n",
     complaint: "Type 'string' is not assignable to type 'number'",
+    again: "\nexport const again = {}(3, 4);\n",
 };
 
 const PYTHON: Case = Case {
@@ -131,6 +136,7 @@ const PYTHON: Case = Case {
     misfit: "Argument missing",
     broken: "\nwrong: int = \"text\"\n",
     complaint: "\"int\"",
+    again: "\nprint({}(3, 4))\n",
 };
 
 /// The last line of a file that has this word, and its column, both from 1.
@@ -244,6 +250,9 @@ async fn renames(bench: &Bench, client: &Client, case: &Case) {
     assert!(text.starts_with("Rename → \"Plus\" would touch 2 file(s):\n--- a/"), "{text}");
     assert!(text.contains("Plus(1, 2)") && text.contains(&format!("+++ b/{module}\n")), "{text}");
     assert_eq!(before, (read(user), read(module)), "a preview writes nothing");
+    // What somebody adds after the preview is renamed as well.
+    let again = case.again.replace("{}", name);
+    fs::write(bench.root().join(user), before.0 + &again).unwrap();
     // Read before, so that an edit after the rename needs no further look.
     client.ok("Read", json!({"file_path": user})).await;
     args["apply"] = json!(true);
@@ -251,7 +260,14 @@ async fn renames(bench: &Bench, client: &Client, case: &Case) {
     assert!(text.contains(&format!("\nM {module}")) && text.contains(&format!("\nM {user}")), "{text}");
     let (main, calc) = (read(user), read(module));
     assert!(main.contains("Plus(1, 2)") && !main.contains(&format!("{name}(1, 2)")), "{main}");
+    assert!(main.ends_with(&case.again.replace("{}", "Plus")), "{main}");
     assert!(calc.contains("Plus(a"), "{calc}");
+    // Nothing is left over: what uses it is right, and the new name has every use of the old one.
+    assert!(!text.contains("post-edit errors"), "{text}");
+    let text = client.ok("diagnostics", json!({"file_path": user})).await;
+    assert!(!text.contains(": error: "), "{text}");
+    let text = client.ok("find_references", json!({"file_path": module, "symbol": "Plus"})).await;
+    assert!(text.starts_with(&format!("Found {} reference(s)", case.references + 1)), "{text}");
     client
         .ok("Edit", json!({"file_path": user, "old_string": "Plus(1, 2)", "new_string": "Plus(1, 3)"}))
         .await;
@@ -320,6 +336,26 @@ async fn takes_names_with_what_they_are_in(bench: &Bench, client: &Client) {
     assert!(text.contains("\nM web/src/box.ts"), "{text}");
 }
 
+/// An edit of what many files use looks at some of them and says how many it did not.
+async fn says_what_it_did_not_check(bench: &Bench, client: &Client) {
+    for n in 0..12 {
+        let text = format!("from calc import Plus\n\nprint(Plus({n}, 1))\n");
+        bench.write(&format!("python/users/u{n}.py"), text);
+    }
+    bench.write("python/users/notes.md", "calc");
+    client.ok("diagnostics", json!({"file_path": PYTHON.module})).await;
+    client.ok("Read", json!({"file_path": PYTHON.module})).await;
+    let edit = json!({
+        "file_path": PYTHON.module, "old_string": "def Plus(a: int, b: int)",
+        "new_string": "def Plus(a: int, b: int, c: int)",
+    });
+    let text = client.ok("Edit", edit).await;
+    let errors = text.lines().filter(|line| line.contains(PYTHON.misfit)).count();
+    assert!(text.contains("post-edit errors (") && errors > 0, "{text}");
+    assert!(text.contains("\n5 more files that may use it were not checked"), "{text}");
+    client.ok("undo", json!({})).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_languages_of_one_root() {
     let bench = equipped("polyglot");
@@ -342,6 +378,7 @@ async fn all_languages_of_one_root() {
         "{text}"
     );
     takes_names_with_what_they_are_in(&bench, &client).await;
+    says_what_it_did_not_check(&bench, &client).await;
     // The standard library can be looked at though it lies outside.
     let (line, _) = place(&bench, GO.user, "Println");
     let outside = json!({"file_path": GO.user, "line": line, "symbol": "Println"});
@@ -604,6 +641,27 @@ async fn a_rename_is_about_the_files_as_they_are() {
     let (main, calc) = (read("main.py"), read("calc.py"));
     let rename =
         |apply: bool| json!({"file_path": "main.py", "symbol": "add", "new_name": "plus", "apply": apply});
+    // What is asked in the wrong way is told apart.
+    bench.write("blob.py", b"x = 1\n\0\0\n");
+    bench.write("empty.py", "");
+    for (args, why) in [
+        (json!({"file_path": "main.py", "line": 99, "col": 1}), "no line 99: main.py has lines 1 to "),
+        (
+            json!({"file_path": "main.py", "line": 1, "col": 99}),
+            "no col 99: line 1 of main.py has cols 1 to 21: from ",
+        ),
+        (json!({"file_path": "main.py", "symbol": " "}), "`symbol` holds no name; pass one like `Foo`"),
+        (json!({"symbol": ""}), "`symbol` holds no name"),
+        (json!({"file_path": "."}), ". is a folder; pass a file"),
+        (json!({"file_path": "blob.py", "symbol": "x"}), "blob.py is a binary file"),
+        (json!({"file_path": "empty.py", "symbol": "x"}), "no x in empty.py; it has no symbols"),
+    ] {
+        let text = client.err("hover", args).await;
+        assert!(text.starts_with(&format!("hover: {why}")), "{text}");
+    }
+    let same = json!({"file_path": "main.py", "symbol": "add", "new_name": "add", "apply": true});
+    let text = client.err("rename_symbol", same).await;
+    assert_eq!(text, "rename_symbol: it is called \"add\" already; nothing to change");
     bench.write("meddle.txt", "always");
     for apply in [false, true] {
         let text = client.err("rename_symbol", rename(apply)).await;

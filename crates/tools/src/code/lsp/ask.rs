@@ -4,6 +4,7 @@ use super::{
     names,
     pool::{Key, Servers},
     running::InUse,
+    show::Known,
     trouble::Trouble,
 };
 use crate::{Call, ToolError};
@@ -110,6 +111,11 @@ pub(super) async fn fresh(call: &Call, server: &InUse, file: &ContainedPath) -> 
 impl Ready {
     pub(super) fn document(&self) -> Value {
         json!({"uri": to_uri(&self.path)})
+    }
+
+    /// The file and its text.
+    pub(super) fn known(&self) -> Known<'_> {
+        (self.file.relative(), &self.text)
     }
 
     pub(super) fn lines(&self) -> Lines<'_> {

@@ -2,7 +2,7 @@
 
 use super::{
     args::{Place, place_tool},
-    ask::spot,
+    ask::{Spot, spot},
     show,
     trouble::{Trouble, twice},
 };
@@ -30,7 +30,7 @@ async fn definition(call: &Call, at: &Place) -> Result<String, Trouble> {
     let spot = spot(call, "find_definition", &at.at()).await?;
     let server = &spot.ready.server;
     let found = locations(&server.ask(call, "textDocument/definition", spot.params()).await?);
-    listed(call, server, "definition", &spot.shown, found).await
+    listed(call, &spot, "definition", found).await
 }
 
 async fn references(call: &Call, at: &Place) -> Result<String, Trouble> {
@@ -40,16 +40,11 @@ async fn references(call: &Call, at: &Place) -> Result<String, Trouble> {
     params["context"] = json!({"includeDeclaration": true});
     let mut found = locations(&server.ask(call, "textDocument/references", params).await?);
     found.sort_by(|a, b| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
-    listed(call, server, "reference", &spot.shown, found).await
+    listed(call, &spot, "reference", found).await
 }
 
-async fn listed(
-    call: &Call,
-    server: &super::running::Running,
-    what: &str,
-    at: &str,
-    mut found: Vec<Location>,
-) -> Result<String, Trouble> {
+async fn listed(call: &Call, spot: &Spot, what: &str, mut found: Vec<Location>) -> Result<String, Trouble> {
+    let (server, at) = (&spot.ready.server, &spot.shown);
     found.dedup();
     if found.is_empty() {
         let trouble =
@@ -59,7 +54,7 @@ async fn listed(
     let total = found.len();
     found.truncate(SHOWN);
     let mut text = format!("Found {total} {what}(s) for symbol at {at}:");
-    for (number, shown) in (1..).zip(show::places(call, server, &found).await) {
+    for (number, shown) in (1..).zip(show::places(call, server, &found, Some(spot.ready.known())).await) {
         shown.write(number, &mut text);
     }
     show::more(total, found.len(), &mut text);

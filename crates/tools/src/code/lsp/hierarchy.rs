@@ -59,7 +59,7 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
     found.truncate(SHOWN);
     let mut text = format!("Found {total} {what} {}{}", item.name, if total == 0 { "" } else { ":" });
     let places: Vec<Location> = found.iter().map(|(_, at)| at.clone()).collect();
-    let shown = show::places(call, server, &places).await;
+    let shown = show::places(call, server, &places, Some(spot.ready.known())).await;
     for (number, ((name, _), shown)) in (1..).zip(found.iter().zip(shown)) {
         let _ = write!(text, "\n{number}. {}  {name}  {}", shown.place, shown.line);
     }

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio::sync::watch;
-use workspace::{Kind, Workspace};
+use workspace::Workspace;
 
 /// Which server: where, and for what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,20 +26,21 @@ pub(crate) struct Key {
 impl Key {
     /// The server of a file: that of the nearest project of its language, or of the one that gathers it.
     pub(crate) fn of(workspace: &Workspace, detector: &dyn Detector, file: &Path) -> Self {
-        let has = |folder: &Path, name: &str| {
-            let place = workspace.resolve(folder.join(name)).ok();
-            place.filter(|place| workspace.kind(place) == Some(Kind::File))
-        };
-        let folders = || file.ancestors().skip(1);
         let gathers = |folder: &&Path| {
             detector.gatherers().iter().any(|(name, text)| {
-                let place = has(folder, name);
-                let read = |place| workspace.read_bytes(&place, 1 << 20).ok();
-                let holds = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains(text);
-                place.is_some_and(|place| text.is_empty() || read(place).is_some_and(holds))
+                let file = folder.join(name);
+                // Most folders have none: opening what may not be there is the cheapest look.
+                match text.is_empty() {
+                    true => workspace.is_file(&file),
+                    false => workspace
+                        .bytes_of(&file, 1 << 20)
+                        .is_some_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)),
+                }
             })
         };
-        let near = |folder: &&Path| detector.markers().iter().any(|name| has(folder, name).is_some());
+        let near =
+            |folder: &&Path| detector.markers().iter().any(|name| workspace.is_file(folder.join(name)));
+        let folders = || file.ancestors().skip(1);
         let root = folders().find(gathers).or_else(|| folders().find(near)).unwrap_or(Path::new(""));
         Self {
             workspace: workspace.name().to_owned(),

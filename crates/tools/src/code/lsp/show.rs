@@ -1,6 +1,6 @@
 //! Places as agents read them: `file:line:col  source line`.
 
-use super::{running::Running, told::source};
+use super::{running::Running, told::source_of};
 use crate::Call;
 use ::lsp::{Lines, Location};
 use sandbox::Request;
@@ -49,40 +49,46 @@ pub(super) fn name(server: &Running, path: &Path) -> String {
     workspace::quoted(server.ours(path).as_deref().unwrap_or(path)).into_owned()
 }
 
+/// A file of the workspace whose text is known.
+pub(super) type Known<'a> = (&'a Path, &'a str);
+
 /// Shows places, with the lines that are there.
-pub(super) async fn places(call: &Call, server: &Running, locations: &[Location]) -> Vec<Shown> {
-    let inside: Vec<PathBuf> = {
-        let mut all: Vec<PathBuf> = locations.iter().filter_map(|at| server.ours(&at.path)).collect();
-        all.sort();
-        all.dedup();
-        all
-    };
-    let small = |file: &PathBuf| {
-        let path = call.workspace.resolve(file).ok();
-        path.and_then(|path| call.workspace.size(&path)).is_some_and(|size| size <= SMALL)
-    };
-    let few = inside.len() <= FEW && inside.iter().all(small);
-    let read = move |call: &Call| {
-        let text = |file: &PathBuf| {
-            let path = call.workspace.resolve(file).ok()?;
-            source(&call.workspace, &path).ok()
-        };
-        Ok(inside.into_iter().filter_map(|file| text(&file).map(|text| (file, text))).collect())
-    };
+pub(super) async fn places(
+    call: &Call,
+    server: &Running,
+    locations: &[Location],
+    known: Option<Known<'_>>,
+) -> Vec<Shown> {
+    let ours: Vec<Option<PathBuf>> = locations.iter().map(|at| server.ours(&at.path)).collect();
+    let mut unread: Vec<PathBuf> = ours.iter().flatten().cloned().collect();
+    unread.sort();
+    unread.dedup();
+    unread.retain(|file| known.is_none_or(|(known, _)| known != file));
+    let mut texts: HashMap<PathBuf, String> = HashMap::new();
     // Waking a thread takes longer than reading a few small files.
-    let texts: Result<HashMap<PathBuf, String>, _> = if few { read(call) } else { call.blocking(read).await };
-    let texts = texts.unwrap_or_default();
-    let lines: HashMap<&PathBuf, Lines<'_>> =
-        texts.iter().map(|(file, text)| (file, Lines::of(text))).collect();
+    if unread.len() <= FEW {
+        unread.retain(|file| match source_of(&call.workspace, file, SMALL) {
+            Some(text) => texts.insert(file.clone(), text).is_some(),
+            None => true,
+        });
+    }
+    if !unread.is_empty() {
+        let read = move |call: &Call| {
+            let text = |file: PathBuf| source_of(&call.workspace, &file, u64::MAX).map(|text| (file, text));
+            Ok(unread.into_iter().filter_map(text).collect::<Vec<_>>())
+        };
+        texts.extend(call.blocking(read).await.unwrap_or_default());
+    }
+    let all = texts.iter().map(|(file, text)| (file.as_path(), text.as_str())).chain(known);
+    let lines: HashMap<&Path, Lines<'_>> = all.map(|(file, text)| (file, Lines::of(text))).collect();
     let mut shown = Vec::new();
     let mut looked = 0;
-    for at in locations {
-        let known = server.ours(&at.path).and_then(|file| lines.get(&file));
-        if let Some(lines) = known {
+    for (at, ours) in locations.iter().zip(&ours) {
+        if let Some((file, lines)) = ours.as_deref().and_then(|file| lines.get_key_value(file)) {
             let (line, col) = lines.shown(at.range.start, server.client.encoding());
             let text = short(lines.line(at.range.start.line as usize).trim());
             shown.push(Shown {
-                place: format!("{}:{line}:{col}", name(server, &at.path)),
+                place: format!("{}:{line}:{col}", workspace::quoted(file)),
                 line: text,
                 excerpt: None,
             });

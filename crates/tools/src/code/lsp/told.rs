@@ -188,13 +188,21 @@ pub(super) fn on_disk(workspace: &Workspace, relative: &Path) -> OnDisk {
 
 /// A source's text as servers see it: without a byte order mark.
 pub(super) fn source(workspace: &Workspace, path: &ContainedPath) -> Result<String, ToolError> {
-    let bytes = workspace.read_bytes(path, LARGEST)?;
+    Ok(text(workspace.read_bytes(path, LARGEST)?))
+}
+
+/// The same of what a path leads to, when that has at most `limit` bytes.
+pub(super) fn source_of(workspace: &Workspace, relative: &Path, limit: u64) -> Option<String> {
+    workspace.bytes_of(relative, limit.min(LARGEST)).map(text)
+}
+
+fn text(bytes: Vec<u8>) -> String {
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    Ok(match text.strip_prefix('\u{feff}') {
+    match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),
         None => text,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ async fn ask_all(
         let mut found = symbols(&server.ask(call, "workspace/symbol", json!({"query": query})).await?);
         found.retain(|symbol| server.ours(&symbol.location.path).is_some());
         let places: Vec<Location> = found.iter().map(|symbol| symbol.location.clone()).collect();
-        let shown = show::places(call, &server, &places).await;
+        let shown = show::places(call, &server, &places, None).await;
         let hit = |(symbol, shown): (::lsp::Symbol, show::Shown)| {
             let path =
                 names::parts(&symbol.container).into_iter().chain(names::parts(&symbol.name)).collect();
