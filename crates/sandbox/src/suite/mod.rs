@@ -128,12 +128,12 @@ impl Lock {
 
     /// Waits until it is free; for ends that nobody can wait for.
     async fn wait_free(&self, after: &str) {
-        let mut request = self.subject.script(r#"flock -w 30 "$LOCK" true"#);
+        let mut request = self.subject.script(r#"flock -w 150 "$LOCK" true"#);
         request.env.push(self.entry());
         let response = self.subject.sandbox.spawn(request).await;
         assert!(
             response.outcome.success(),
-            "30 s after {after} a descendant is still alive ({})",
+            "150 s after {after} a descendant is still alive ({})",
             response.outcome
         );
     }
@@ -141,7 +141,7 @@ impl Lock {
     /// Waits until somebody holds it.
     async fn wait_held(&self) {
         let script =
-            r#"i=0; while flock -n "$LOCK" true; do i=$((i+1)); [ $i -gt 600 ] && exit 1; sleep 0.05; done"#;
+            r#"i=0; while flock -n "$LOCK" true; do i=$((i+1)); [ $i -gt 3000 ] && exit 1; sleep 0.05; done"#;
         let mut request = self.subject.script(script);
         request.env.push(self.entry());
         let response = self.subject.sandbox.spawn(request).await;
