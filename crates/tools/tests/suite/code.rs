@@ -237,8 +237,8 @@ async fn search_takes_any_query() {
         let found = search(&client, json!({"query": "vault", "limit": limit})).await;
         assert_eq!(found.lines().count(), lines, "{found}");
     }
-    let none = search(&client, json!({"query": format!("é🦀\n\0{}", "x".repeat(4000))})).await;
-    assert!(none.starts_with("no symbol fits \"é🦀  xxx") && none.chars().count() < 300, "{none}");
+    let none = search(&client, json!({"query": format!("é🦀\n\0{}", "q".repeat(4000))})).await;
+    assert!(none.starts_with("no symbol fits \"é🦀  qqq") && none.chars().count() < 300, "{none}");
     let long = "z".repeat(100_000);
     for (args, why) in [
         (json!({"query": "(.*"}), "search_code: `query` holds no words"),

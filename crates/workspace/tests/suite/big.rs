@@ -22,6 +22,19 @@ fn peak_kb() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+fn grew_less(before: u64, most: u64) {
+    let grown = peak_kb() - before;
+    println!("grown by {grown} kB");
+    assert!(grown < most, "memory grew by {grown} kB");
+}
+
+/// Runs one test of this file in a process of its own; it must be there, and pass.
+fn passes(test: &str, variable: &str, value: &Path) {
+    let out = myself(test, variable, value).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && stdout.contains("1 passed"), "{stdout}\n{stderr}");
+}
+
 /// Runs alone in its process, so that the peak is its own: does nothing unless asked.
 #[test]
 fn child_that_reads_much() {
@@ -57,10 +70,8 @@ fn child_that_reads_much() {
     assert!(why.contains("more than 64 MiB; search it without multiline"), "{why}");
     query.mode = OutputMode::Count;
     ws.grep(&query, &NEVER, &mut |_| ControlFlow::Continue(())).unwrap();
-    let grown = peak_kb() - before;
-    println!("grown by {grown} kB");
     // one line may fill the search window of 64 MiB, doubled while it grows; nothing comes near the gigabyte
-    assert!(grown < 150_000, "memory grew by {grown} kB");
+    grew_less(before, 150_000);
 }
 
 #[test]
@@ -80,9 +91,7 @@ fn a_gigabyte_passes_through_a_small_window() {
     for _ in 0..80 {
         line.write_all(&vec![b'x'; 1 << 20]).unwrap();
     }
-    let out = myself("big::child_that_reads_much", ROOT, &b.path("")).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{stdout}\n{stderr}");
+    passes("big::child_that_reads_much", ROOT, &b.path(""));
 }
 
 /// As [`child_that_reads_much`].
@@ -101,10 +110,8 @@ fn child_that_keeps_much() {
     assert!(text.starts_with("sparse: too large to compare, 1073741824 bytes, then "), "{text}");
     let restored = snapshots.restore("s", &who()).unwrap();
     assert_eq!(restored.changes, [(Change::Changed, "sparse".into())]);
-    let grown = peak_kb() - before;
-    println!("grown by {grown} kB");
     // a pack is collected in memory up to 32 MiB
-    assert!(grown < 100_000, "memory grew by {grown} kB");
+    grew_less(before, 100_000);
 }
 
 #[test]
@@ -114,9 +121,7 @@ fn a_gigabyte_goes_into_a_snapshot_and_back() {
     let mut file = std::fs::File::create(&path).unwrap();
     file.write_all("needle ".repeat(20_000).as_bytes()).unwrap();
     file.set_len(1 << 30).unwrap();
-    let out = myself("big::child_that_keeps_much", SNAPSHOT, &place.store).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{stdout}\n{stderr}");
+    passes("big::child_that_keeps_much", SNAPSHOT, &place.store);
     let file = std::fs::File::open(&path).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 1 << 30);
     let at = |from: u64| {
