@@ -24,7 +24,6 @@ fn peak_kb() -> u64 {
 
 fn grew_less(before: u64, most: u64) {
     let grown = peak_kb() - before;
-    println!("grown by {grown} kB");
     assert!(grown < most, "memory grew by {grown} kB");
 }
 
