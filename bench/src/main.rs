@@ -53,6 +53,7 @@ const MEASURES: &[(&str, Measure)] = &[
 const USAGE: &str =
     "usage: bench [--write] [read|edit|search|live|code|snapshots|bash|sandboxes|lsp|start|sessions|tests|feedback|readers|scrub]…
   --write  put the table into docs/benchmarks.md
+  tests:RUNNER  only this runner, as the table names it
 usage: bench oracle [--rounds N] [--seed N]
   random changes, then questions to the live workspace and to a fresh walk: do they answer the same?";
 
@@ -66,10 +67,15 @@ fn main() -> Result<()> {
     let write = arguments.iter().any(|argument| argument == "--write");
     let named: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| *argument != "--write").collect();
+    // A part of a measure comes after a colon.
+    let part = named.iter().find_map(|name| name.split_once(':')).map(|(_, part)| part.to_owned());
+    let named: Vec<&str> =
+        named.iter().map(|name| name.split_once(':').map_or(*name, |(name, _)| name)).collect();
     if named.iter().any(|name| !MEASURES.iter().any(|(known, _)| known == name)) {
         anyhow::bail!("{USAGE}");
     }
-    let subjects = Subjects::prepare()?;
+    let mut subjects = Subjects::prepare()?;
+    subjects.part = part;
     let mut report = Report::default();
     for (name, measure) in MEASURES.iter().filter(|(name, _)| named.is_empty() || named.contains(name)) {
         eprintln!("{name} …");

@@ -19,6 +19,8 @@ pub(crate) struct Subjects {
     peer: PathBuf,
     /// Where everything is written: on the disk that builds go to, since a temporary folder may be in memory.
     pub(crate) scratch: PathBuf,
+    /// The part of a measure that is wanted, when not all of it is.
+    pub(crate) part: Option<String>,
 }
 
 impl Subjects {
@@ -40,6 +42,7 @@ impl Subjects {
             echo: release.join("bench-echo"),
             peer: peer()?,
             scratch,
+            part: None,
         })
     }
 

@@ -68,7 +68,8 @@ pub(crate) fn tests(subjects: &Subjects, report: &mut Report) -> Result<()> {
         "run_tests beside the bare runner",
         &["runner", "suite", "run_tests", "by hand", "more", "asked", ""],
     );
-    for runner in RUNNERS {
+    let wanted = |runner: &&Runner| subjects.part.as_deref().is_none_or(|part| part == runner.name);
+    for runner in RUNNERS.iter().filter(wanted) {
         for suite in [Suite::Tiny, Suite::Long] {
             let row = one(subjects, runner, suite).with_context(|| runner.name)?;
             report.row(&row);

@@ -52,7 +52,7 @@ const PROGRAMS = [
     report(plan) {
       if (/react-scripts\.js$/.test(process.argv[1]) && process.argv[2] !== 'test') return;
       drop('--reporters');
-      add('--reporters=default', `--reporters=${here('jest.cjs')}`, '--testLocationInResults', ...extra(plan, 'jest'));
+      add('--reporters=default', `--reporters=${here('jest.cjs')}`, ...extra(plan, 'jest'));
       if (!has('--watchAll')) add('--watchAll=false');
     },
   },

@@ -1,9 +1,35 @@
 'use strict';
-// A jest reporter: `--reporters=default --reporters=<this file> --testLocationInResults`.
+// A jest reporter: `--reporters=default --reporters=<this file>`.
 
+const child = require('node:child_process');
+const path = require('node:path');
 const { clip, describe, emit, end, frames, show, start, words } = require('./report.cjs');
+const { watches } = require('./jest_runner.cjs');
 
 const STATES = { passed: 'pass', failed: 'fail' };
+const WORKER = /[\\/]jest-worker[\\/]build[\\/](?:workers[\\/])?processChild\.js$/;
+
+/** Jest's workers, and nothing else that is started, load what watches its runner. */
+function followWorkers() {
+  const { fork } = child;
+  const watch = `--require=${path.join(__dirname, 'jest_runner.cjs')}`;
+  child.fork = function (file, args, options, ...rest) {
+    if (!WORKER.test(String(file)) || !options) return fork.call(this, file, args, options, ...rest);
+    const execArgv = [...(options.execArgv ?? process.execArgv), watch];
+    return fork.call(this, file, args, { ...options, execArgv }, ...rest);
+  };
+}
+
+/** Where a runner is not watched, it has to find the place of every test. */
+function locate(context, workerThreads) {
+  const { config } = context;
+  if (config.testLocationInResults || watches(config, workerThreads)) return;
+  try {
+    context.config = Object.freeze({ ...config, testLocationInResults: true });
+  } catch {
+    // Then a failure's place is the one its stack names.
+  }
+}
 
 /** Which test a console entry came from: the last one that starts at or above the line in the test file. */
 function owner(entry, file, cases) {
@@ -16,7 +42,7 @@ function owner(entry, file, cases) {
   return cases.filter((one) => one.location && one.location.line <= line).pop();
 }
 
-function report(file, one, output) {
+function result(file, one, output) {
   const event = {
     ev: 'test',
     unit: file,
@@ -39,15 +65,21 @@ function report(file, one, output) {
     }
     if (output) event.output = clip(output);
   }
-  emit(event);
+  return event;
 }
 
 module.exports = class {
+  constructor(globalConfig) {
+    this.workerThreads = globalConfig?.workerThreads;
+    followWorkers();
+  }
+
   onRunStart() {
     start('jest');
   }
 
   onTestFileStart(test) {
+    locate(test.context, this.workerThreads);
     emit({ ev: 'open', unit: test.path });
   }
 
@@ -56,24 +88,24 @@ module.exports = class {
   }
 
   onTestCaseResult(test, one) {
-    report(test.path, one);
+    emit(result(test.path, one));
   }
 
-  onTestResult(test, result) {
-    // A retried test was told once per try: the file's own list is final.
-    emit({ ev: 'unit', unit: test.path });
+  onTestResult(test, told) {
     const output = new Map();
-    for (const entry of result.console ?? []) {
-      const one = owner(entry, test.path, result.testResults);
+    for (const entry of told.console ?? []) {
+      const one = owner(entry, test.path, told.testResults);
       if (one) output.set(one, `${output.get(one) ?? ''}${entry.message}\n`);
     }
-    for (const one of result.testResults) report(test.path, one, output.get(one));
-    const broken = result.testExecError;
-    const told = (one) => (one.failureMessages ?? []).some((text) => broken.message && text.includes(broken.message));
-    if (broken && !result.testResults.some(told)) {
+    // A retried test was told once per try: the file's own list is final.
+    const final = told.testResults.map((one) => result(test.path, one, output.get(one)));
+    emit({ ev: 'unit', unit: test.path }, ...final);
+    const broken = told.testExecError;
+    const known = (one) => (one.failureMessages ?? []).some((text) => broken.message && text.includes(broken.message));
+    if (broken && !told.testResults.some(known)) {
       const text = broken.stack && String(broken.stack).includes(broken.message) ? broken.stack : broken.message;
-      const known = typeof broken === 'string' ? { message: broken, frames: frames(broken) } : describe(broken);
-      emit({ ev: 'problem', kind: 'collection', unit: test.path, message: words(text ?? known.message), frames: known.frames });
+      const about = typeof broken === 'string' ? { message: broken, frames: frames(broken) } : describe(broken);
+      emit({ ev: 'problem', kind: 'collection', unit: test.path, message: words(text ?? about.message), frames: about.frames });
     }
   }
 

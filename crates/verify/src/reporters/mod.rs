@@ -71,6 +71,7 @@ impl ReporterPlan {
             ("report.cjs", include_str!("report.cjs")),
             ("hook.cjs", include_str!("hook.cjs")),
             ("jest.cjs", include_str!("jest.cjs")),
+            ("jest_runner.cjs", include_str!("jest_runner.cjs")),
             ("vitest.mjs", include_str!("vitest.mjs")),
             ("mocha.cjs", include_str!("mocha.cjs")),
             ("node_test.mjs", include_str!("node_test.mjs")),

@@ -15,10 +15,11 @@ const ANSI = /\u001b\[[0-9;?]*[ -/]*[@-~]/g;
 
 let descriptor;
 
-function emit(event) {
+function emit(...events) {
   try {
     if (descriptor === undefined) descriptor = fs.openSync(path.join(__dirname, plan.report), 'a');
-    fs.writeSync(descriptor, JSON.stringify({ run: String(process.pid), ...event }) + '\n');
+    const run = String(process.pid);
+    fs.writeSync(descriptor, events.map((event) => JSON.stringify({ run, ...event }) + '\n').join(''));
   } catch {
     descriptor = undefined;
   }

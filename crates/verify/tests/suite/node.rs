@@ -183,6 +183,37 @@ fn what_breaks_after_the_tests_is_told_beside_a_failed_one() {
     assert!(run.problems.iter().any(|problem| problem.message.contains("after")), "{}", told(&run));
 }
 
+/// The places of tests are looked for only where one failed, whatever process and runner the tests have.
+#[test]
+fn jest_tells_places_and_output_wherever_its_tests_run() {
+    let body = |name: &str| {
+        format!(
+            "test('passes', () => console.log('{name} passes'));\n\
+             test('fails', () => {{\n  console.log('{name} fails');\n  throw Object.assign(new Error('{name}'), {{ stack: 'Error: {name}' }});\n}});\n\
+             test('passes after', () => console.log('{name} passes after'));\n"
+        )
+    };
+    let runner = "module.exports = async (...all) => {\n  const circus = require('jest-circus/runner');\n  return (circus.default ?? circus)(...all);\n};\n";
+    for settings in ["", r#","jest":{"testRunner":"./runner.js"}"#] {
+        for workers in ["jest -i", "jest -w 2"] {
+            let project = with("jest", "test/one.test.js", &body("one"));
+            project.write("test/two.test.js", body("two")).write("runner.js", runner);
+            project.write("package.json", format!(r#"{{"scripts":{{"test":"{workers}"}}{settings}}}"#));
+            let run = project.test();
+            let case = format!("{workers} {settings}: {}", told(&run));
+            assert_eq!((run.passed, run.failed), (5, 2), "{case}");
+            for failure in &run.failures {
+                assert_eq!(
+                    (failure.file.as_deref(), failure.line),
+                    (Some(&*failure.id.unit), Some(2)),
+                    "{case}"
+                );
+                assert_eq!(failure.output, Some(format!("{} fails", failure.message)), "{case}");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_tests_are_no_success() {
     for runner in RUNNERS {

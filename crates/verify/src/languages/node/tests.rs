@@ -236,11 +236,7 @@ pub(super) fn node_options(facts: &dyn Facts, reporter: bool) -> (String, String
 fn direct_args(facts: &dyn Facts, ask: &TestAsk, runner: Runner) -> Vec<String> {
     let at = |name: &str| facts.scratch().join(name).to_string_lossy().into_owned();
     let mut args = match runner {
-        Runner::Jest => vec![
-            "--reporters=default".to_owned(),
-            format!("--reporters={}", at("jest.cjs")),
-            "--testLocationInResults".to_owned(),
-        ],
+        Runner::Jest => vec!["--reporters=default".to_owned(), format!("--reporters={}", at("jest.cjs"))],
         Runner::Vitest => vec!["--reporter=default".to_owned(), format!("--reporter={}", at("vitest.mjs"))],
         Runner::Mocha => vec!["--reporter".to_owned(), at("mocha.cjs")],
         Runner::NodeTest => vec![
