@@ -98,7 +98,7 @@ module.exports = class {
       if (one) output.set(one, `${output.get(one) ?? ''}${entry.message}\n`);
     }
     // A retried test was told once per try: the file's own list is final.
-    const final = told.testResults.map((one) => result(test.path, one, output.get(one)));
+    const final = told.testResults.map((one) => result(test.path, one, one.printed ?? output.get(one)));
     emit({ ev: 'unit', unit: test.path }, ...final);
     const broken = told.testExecError;
     const known = (one) => (one.failureMessages ?? []).some((text) => broken.message && text.includes(broken.message));

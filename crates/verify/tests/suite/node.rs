@@ -183,33 +183,37 @@ fn what_breaks_after_the_tests_is_told_beside_a_failed_one() {
     assert!(run.problems.iter().any(|problem| problem.message.contains("after")), "{}", told(&run));
 }
 
-/// The places of tests are looked for only where one failed, whatever process and runner the tests have.
+/// Places and output are looked for only where a test failed, whatever process and runner the tests have.
 #[test]
 fn jest_tells_places_and_output_wherever_its_tests_run() {
+    // The helper stands below every test, so that its line says nothing about who called it.
     let body = |name: &str| {
         format!(
-            "test('passes', () => console.log('{name} passes'));\n\
-             test('fails', () => {{\n  console.log('{name} fails');\n  throw Object.assign(new Error('{name}'), {{ stack: 'Error: {name}' }});\n}});\n\
-             test('passes after', () => console.log('{name} passes after'));\n"
+            "test('passes', () => say('passes'));\n\
+             test('fails', () => {{\n  say('fails');\n  throw Object.assign(new Error('{name}'), {{ stack: 'Error: {name}' }});\n}});\n\
+             test('passes after', () => say('passes after'));\n\
+             function say(what) {{\n  console.log('{name} ' + what);\n}}\n"
         )
     };
+    // What such tests print can be told apart by its line alone.
+    let concurrent = "test.concurrent('waits', async () => {\n  await new Promise((done) => setTimeout(done, 20));\n  console.log('waits');\n});\n\
+        test.concurrent('fails', async () => {\n  console.log('three fails');\n  throw new Error('three');\n});\n";
     let runner = "module.exports = async (...all) => {\n  const circus = require('jest-circus/runner');\n  return (circus.default ?? circus)(...all);\n};\n";
-    for settings in ["", r#","jest":{"testRunner":"./runner.js"}"#] {
-        for workers in ["jest -i", "jest -w 2"] {
-            let project = with("jest", "test/one.test.js", &body("one"));
-            project.write("test/two.test.js", body("two")).write("runner.js", runner);
-            project.write("package.json", format!(r#"{{"scripts":{{"test":"{workers}"}}{settings}}}"#));
-            let run = project.test();
-            let case = format!("{workers} {settings}: {}", told(&run));
-            assert_eq!((run.passed, run.failed), (5, 2), "{case}");
-            for failure in &run.failures {
-                assert_eq!(
-                    (failure.file.as_deref(), failure.line),
-                    (Some(&*failure.id.unit), Some(2)),
-                    "{case}"
-                );
-                assert_eq!(failure.output, Some(format!("{} fails", failure.message)), "{case}");
-            }
+    for (settings, workers) in
+        [("", "jest -i"), ("", "jest -w 2"), (r#","jest":{"testRunner":"./runner.js"}"#, "jest -i")]
+    {
+        let project = with("jest", "test/one.test.js", &body("one"));
+        project.write("test/two.test.js", body("two")).write("test/three.test.js", concurrent);
+        project.write("runner.js", runner);
+        project.write("package.json", format!(r#"{{"scripts":{{"test":"{workers}"}}{settings}}}"#));
+        let run = project.test();
+        let case = format!("{workers} {settings}: {}", told(&run));
+        assert_eq!((run.passed, run.failed), (6, 3), "{case}");
+        for failure in &run.failures {
+            let line = if failure.message == "three" { 7 } else { 2 };
+            let place = (failure.file.as_deref(), failure.line);
+            assert_eq!(place, (Some(&*failure.id.unit), Some(line)), "{case}");
+            assert_eq!(failure.output, Some(format!("{} fails", failure.message)), "{case}");
         }
     }
 }
