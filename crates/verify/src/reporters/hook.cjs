@@ -43,6 +43,21 @@ function forgetBuildInfo() {
   };
 }
 
+const takeNoEmit = () => process.argv.splice(process.argv.indexOf('--noEmit'), 1);
+
+/** From version 7 on tsc is another program's launcher: it is told where not to write, or works on a copy. */
+function keepNative(plan) {
+  if (/^--?b(?:uild)?$/i.test(process.argv[2] || '')) {
+    if (require('./mirror.cjs').moveInto(plan.root) && plan.linked) takeNoEmit();
+    return;
+  }
+  const { spawnSync } = require('node:child_process');
+  const options = { encoding: 'utf8', maxBuffer: 1 << 26 };
+  const asked = spawnSync(process.execPath, [...process.argv.slice(1), '--showConfig'], options);
+  const { compilerOptions } = JSON.parse(asked.stdout);
+  if (compilerOptions?.incremental || compilerOptions?.composite) add('--tsBuildInfoFile', '/dev/null');
+}
+
 /** Which program this is, and what makes it report. */
 const PROGRAMS = [
   {
@@ -104,13 +119,14 @@ const PROGRAMS = [
   },
   {
     name: 'tsc',
-    main: /\/node_modules\/(?:typescript|vue-tsc)\/bin\/(?:vue-)?tsc(?:\.js)?$/,
+    // Two versions are often installed side by side, one of them under another name.
+    main: /\/node_modules\/(?:typescript[\w.-]*|vue-tsc)\/bin\/(?:vue-)?tsc(?:\.js)?$/,
     report(plan, main) {
       if (plan.lint && !has('--pretty')) add('--pretty', 'false');
       if (!plan.lint || !has('--noEmit')) return;
-      // From version 7 on this is another program's launcher, out of our reach.
-      if (plan.linked && !require('node:fs').existsSync(path.join(path.dirname(main), '../lib/getExePath.js'))) {
-        process.argv.splice(process.argv.indexOf('--noEmit'), 1);
+      if (require('node:fs').existsSync(path.join(path.dirname(main), '../lib/getExePath.js'))) keepNative(plan);
+      else if (plan.linked) {
+        takeNoEmit();
         require('./aside.cjs').keepAside();
       } else forgetBuildInfo();
     },

@@ -33,6 +33,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 /// Name of the report in the scratch folder.
 pub(crate) const REPORT: &str = "report.jsonl";
 
+/// Name of the folder there that `mirror.cjs` copies a project into.
+pub(crate) const MIRROR: &str = "mirror";
+
 /// What the reporters are told, as `plan.json`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct ReporterPlan {
@@ -77,6 +80,7 @@ impl ReporterPlan {
             ("node_test.mjs", include_str!("node_test.mjs")),
             ("eslint.cjs", include_str!("eslint.cjs")),
             ("aside.cjs", include_str!("aside.cjs")),
+            ("mirror.cjs", include_str!("mirror.cjs")),
         ]));
         files
     }

@@ -88,6 +88,15 @@ fn what_a_lint_script_prints_is_understood_or_said_not_to_be() {
     assert!(why.contains("exited with 4") && why.contains("all is bad"), "{why}");
 }
 
+/// Gives the project the compiler of that version, and no other package.
+fn compiler(project: &Project, major: u8) {
+    if major == 7 {
+        let tool = testkit::tools::node_modules().join("typescript7/bin/tsc");
+        project.remove("node_modules").write("node_modules/.bin/keep", "");
+        std::os::unix::fs::symlink(tool, project.root.join("node_modules/.bin/tsc")).expect("a link");
+    }
+}
+
 #[test]
 fn types_are_checked_by_every_compiler() {
     let wrong = "export const n: number = 'x';\nexport function f(a: { b: string }): { b: number } {\n  return a;\n}\n";
@@ -98,11 +107,7 @@ fn types_are_checked_by_every_compiler() {
             r#"{ "compilerOptions": { "strict": true, "types": [] }, "include": ["src"] }"#,
         );
         project.write("src/t.ts", wrong);
-        if major == 7 {
-            let tool = testkit::tools::node_modules().join("typescript7/bin/tsc");
-            project.remove("node_modules").write("node_modules/.bin/keep", "");
-            std::os::unix::fs::symlink(tool, project.root.join("node_modules/.bin/tsc")).expect("a link");
-        }
+        compiler(&project, major);
         let run = project.typecheck();
         let rules: Vec<(&str, u32, u32)> =
             run.findings.iter().map(|one| (one.rule.as_str(), one.line, one.col)).collect();
@@ -157,53 +162,95 @@ fn what_stopped_eslint_is_told_with_the_way_out() {
 
 #[test]
 fn a_solution_checks_the_projects_it_refers_to() {
-    let project = project("{}");
-    project.write(
-        "tsconfig.json",
-        "{\n  // only refers\n  \"files\": [],\n  \"references\": [{ \"path\": \"./lib\" }],\n}\n",
-    );
-    project.write(
-        "lib/tsconfig.json",
-        r#"{ "compilerOptions": { "composite": true, "strict": true, "types": [], "outDir": "../out" } }"#,
-    );
-    project.write("lib/t.ts", "export const n: number = 'x';\n");
-    let run = project.typecheck();
-    assert_eq!(run.findings.len(), 1, "{}", told(&run));
-    assert_eq!((run.findings[0].file.as_str(), run.findings[0].line), ("lib/t.ts", 1), "{}", told(&run));
-    project.write("package.json", r#"{"scripts":{"typecheck":"tsc -b --noEmit"}}"#);
-    let by_script = project.typecheck();
-    assert_eq!(by_script.findings, run.findings, "{}", told(&by_script));
-    assert!(!project.root.join("out").exists(), "tsc left its notes behind");
+    for major in [5, 7] {
+        let project = project("{}");
+        compiler(&project, major);
+        project.write(
+            "tsconfig.json",
+            "{\n  // only refers\n  \"files\": [],\n  \"references\": [{ \"path\": \"./lib\" }],\n}\n",
+        );
+        project.write(
+            "lib/tsconfig.json",
+            r#"{ "compilerOptions": { "composite": true, "strict": true, "types": [], "outDir": "../out" } }"#,
+        );
+        project.write("lib/t.ts", "export const n: number = 'x';\n");
+        let run = project.typecheck();
+        assert_eq!(run.findings.len(), 1, "{major}: {}", told(&run));
+        let place = (run.findings[0].file.as_str(), run.findings[0].line);
+        assert_eq!(place, ("lib/t.ts", 1), "{major}: {}", told(&run));
+        for script in ["tsc -b --noEmit", "tsc --noEmit -p lib"] {
+            project.write("package.json", format!(r#"{{"scripts":{{"typecheck":"{script}"}}}}"#));
+            let by_script = project.typecheck();
+            assert_eq!(by_script.findings, run.findings, "{major} {script}: {}", told(&by_script));
+        }
+        assert!(!project.root.join("out").exists(), "{major}: tsc left its notes behind");
+    }
 }
 
 #[test]
 fn projects_that_refer_to_each_other_are_checked_and_nothing_is_written() {
-    let project = project("{}");
-    project.write(
-        "tsconfig.json",
-        r#"{ "files": [], "references": [{ "path": "./lib" }, { "path": "./app/tsconfig.app.json" }] }"#,
-    );
-    let options = r#""compilerOptions": { "composite": true, "strict": true, "types": [], "outDir": "out" }"#;
-    project.write("lib/tsconfig.json", format!("{{ {options} }}"));
-    project.write("lib/t.ts", "export const n: number = 1;\nexport const wrong: number = 'x';\n");
-    project.write(
-        "app/tsconfig.app.json",
-        format!(r#"{{ {options}, "references": [{{ "path": "../lib" }}] }}"#),
-    );
-    project.write("app/u.ts", "import { n } from '../lib/t';\nexport const s: string = n;\n");
-    // Once more with what an older build left, which says otherwise.
-    for before in [None, Some("export declare const n: string;\nexport declare const wrong: number;\n")] {
-        if let Some(types) = before {
-            project.write("lib/out/t.d.ts", types);
+    for major in [5, 7] {
+        let project = project("{}");
+        compiler(&project, major);
+        project.write(
+            "tsconfig.json",
+            r#"{ "files": [], "references": [{ "path": "./lib" }, { "path": "./app/tsconfig.app.json" }] }"#,
+        );
+        let options =
+            r#""compilerOptions": { "composite": true, "strict": true, "types": [], "outDir": "out" }"#;
+        project.write("lib/tsconfig.json", format!("{{ {options} }}"));
+        project.write("lib/t.ts", "export const n: number = 1;\nexport const wrong: number = 'x';\n");
+        project.write(
+            "app/tsconfig.app.json",
+            format!(r#"{{ {options}, "references": [{{ "path": "../lib" }}] }}"#),
+        );
+        project.write("app/u.ts", "import { n } from '../lib/t';\nexport const s: string = n;\n");
+        // Once more with what an older build left, which says otherwise.
+        for before in [None, Some("export declare const n: string;\nexport declare const wrong: number;\n")] {
+            if let Some(types) = before {
+                project.write("lib/out/t.d.ts", types);
+            }
+            let run = project.typecheck();
+            let found: Vec<(&str, u32, &str)> =
+                run.findings.iter().map(|one| (one.file.as_str(), one.line, one.rule.as_str())).collect();
+            let wanted = [("app/u.ts", 2, "TS2322"), ("lib/t.ts", 2, "TS2322")];
+            assert_eq!(found, wanted, "{major}: {}", told(&run));
+            let written = std::fs::read_to_string(project.root.join("lib/out/t.d.ts")).ok();
+            assert_eq!(written.as_deref(), before, "{major}");
+            assert!(!project.root.join("app/out").exists(), "{major}: what app builds was written");
         }
-        let run = project.typecheck();
-        let found: Vec<(&str, u32, &str)> =
-            run.findings.iter().map(|one| (one.file.as_str(), one.line, one.rule.as_str())).collect();
-        assert_eq!(found, [("app/u.ts", 2, "TS2322"), ("lib/t.ts", 2, "TS2322")], "{}", told(&run));
-        let written = std::fs::read_to_string(project.root.join("lib/out/t.d.ts")).ok();
-        assert_eq!(written.as_deref(), before);
-        assert!(!project.root.join("app/out").exists(), "what app builds was written");
     }
+}
+
+/// TypeScript 7 works on a copy: packages of the workspace are links into the sources, and what is said of the copy
+/// is meant of them.
+#[test]
+fn the_packages_of_a_workspace_are_those_of_the_copy() {
+    let project = project("{}");
+    compiler(&project, 7);
+    project.write("tsconfig.json", r#"{ "files": [], "references": [{ "path": "./app" }] }"#);
+    let options = r#""compilerOptions": { "composite": true, "strict": true, "types": [], "module": "nodenext", "outDir": "dist" }"#;
+    project
+        .write("lib/package.json", r#"{ "name": "@ours/lib", "types": "dist/t.d.ts", "main": "dist/t.js" }"#);
+    project.write("lib/tsconfig.json", format!("{{ {options} }}"));
+    project.write("lib/t.ts", "export const n: number = 1;\n");
+    project.write("app/tsconfig.json", format!(r#"{{ {options}, "references": [{{ "path": "../lib" }}] }}"#));
+    project
+        .write("app/u.ts", "import { n } from '@ours/lib';\nexport const s: string = n;\nimport './gone';\n");
+    std::fs::create_dir(project.root.join("node_modules/@ours")).expect("a folder");
+    std::os::unix::fs::symlink("../../lib", project.root.join("node_modules/@ours/lib")).expect("a link");
+    let run = project.typecheck();
+    let found: Vec<(&str, u32, &str)> =
+        run.findings.iter().map(|one| (one.file.as_str(), one.line, one.rule.as_str())).collect();
+    assert_eq!(found, [("app/u.ts", 2, "TS2322"), ("app/u.ts", 3, "TS2882")], "{}", told(&run));
+    assert!(!project.root.join("lib/dist").exists() && !project.root.join("app/dist").exists());
+    // A project that lies outside is in no copy: then tsc speaks for itself.
+    project
+        .write("app/tsconfig.json", format!(r#"{{ {options}, "references": [{{ "path": "../../lib" }}] }}"#));
+    let run = project.typecheck();
+    let root = project.root.to_string_lossy();
+    let above = root.rsplit_once('/').expect("a folder above").0;
+    assert!(format!("{run:?}").contains(&format!("File '{above}/lib")), "{}", told(&run));
 }
 
 #[test]

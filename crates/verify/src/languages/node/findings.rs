@@ -7,7 +7,7 @@ use crate::{
 };
 use regex::Regex;
 use serde::Deserialize;
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 /// One file of eslint's JSON, and of the event that our formatter writes.
 #[derive(Debug, Deserialize)]
@@ -35,10 +35,13 @@ struct EslintMessage {
     fatal: Option<bool>,
 }
 
-/// What the plan's tool said.
-pub(super) fn read(runner: &str, paths: &Paths, captured: &Captured) -> LintRun {
+/// What the plan's tool said. Where it worked on a copy below `copies`, it means the original.
+pub(super) fn read(runner: &str, paths: &Paths, copies: &str, captured: &Captured) -> LintRun {
     let stdout = lossy(&captured.stdout);
-    let stdout = strip_ansi(&stdout);
+    let mut stdout = strip_ansi(&stdout);
+    if stdout.contains(copies) {
+        stdout = Cow::Owned(stdout.replace(copies, ""));
+    }
     let mut run = LintRun::default();
     let understood = match runner {
         "eslint" => eslint(&stdout, paths, &mut run),

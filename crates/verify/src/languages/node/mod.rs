@@ -12,7 +12,7 @@ mod tests;
 use crate::{
     Affected, Answer, Captured, Covered, Detector, ExitMeaning, Facts, LintAsk, LintRun, NeededBinary, Plan,
     ScriptError, ServerPlan, TestAsk, TestId, TestReader, coverage,
-    reporters::{EventsReader, Paths},
+    reporters::{EventsReader, MIRROR, Paths},
 };
 use manifest::Manifest;
 use std::path::Path;
@@ -104,7 +104,9 @@ impl Detector for Node {
     }
 
     fn parse_lint(&self, plan: &Plan, facts: &dyn Facts, captured: &Captured) -> LintRun {
-        findings::read(plan.runner, &Paths::new(&facts.root().to_string_lossy()), captured)
+        let copies = facts.scratch().join(MIRROR);
+        let paths = Paths::new(&facts.root().to_string_lossy());
+        findings::read(plan.runner, &paths, &copies.to_string_lossy(), captured)
     }
 
     fn typecheck_cmd(&self, facts: &dyn Facts, _ask: &LintAsk) -> Answer<Plan> {
