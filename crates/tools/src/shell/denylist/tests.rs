@@ -324,3 +324,18 @@ proptest! {
         let _ = denied(&parts.join(" "));
     }
 }
+
+proptest! {
+    #[test]
+    fn bare_words_are_judged_as_if_they_were_parsed(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "sudo", "/usr/bin/sudo", "mkfs.ext4", "mount", "env", "-u", "X", "xargs", "-n", "2", "nice", "nohup",
+            "timeout", "5", "time", "coproc", "if", "bash", "-c", "sh", "eval", "find", ".", "-exec", "+", "echo",
+            "ls", "a.b,c:d@e%f", "export", "cd", "true",
+        ]), 0..6)
+    ) {
+        let (text, list, left) = (words.join(" "), Denylist::default(), Cell::new(1 << 20));
+        let script = Script { list: &list, depth: 0, left: &left };
+        prop_assert_eq!(script.check(&text), script.check_parsed(&text), "{}", text);
+    }
+}
