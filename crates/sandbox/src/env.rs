@@ -34,19 +34,21 @@ impl Environment {
     }
 
     /// The baseline with `entries` merged over it, the last of several for one name winning.
-    pub(crate) fn merge<'a>(&'a self, entries: &'a [EnvEntry]) -> BTreeMap<&'a OsStr, &'a OsStr> {
-        let mut merged: BTreeMap<&OsStr, &OsStr> =
-            self.baseline.iter().map(|(k, v)| (k.as_os_str(), v.as_os_str())).collect();
+    pub(crate) fn merge<'a>(&'a self, entries: &'a [EnvEntry]) -> Vec<(&'a OsStr, &'a OsStr)> {
+        let mut merged = Vec::with_capacity(self.baseline.len() + entries.len());
+        merged.extend(self.baseline.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str())));
         for entry in entries {
-            match entry {
-                EnvEntry::Set(key, value) => {
-                    merged.insert(key.as_ref(), value.as_ref());
-                }
-                EnvEntry::Forward(key) => {
-                    if let Some(value) = self.host.get(OsStr::new(key)) {
-                        merged.insert(key.as_ref(), value);
-                    }
-                }
+            let (key, value) = match entry {
+                EnvEntry::Set(key, value) => (OsStr::new(key), OsStr::new(value)),
+                EnvEntry::Forward(key) => match self.host.get(OsStr::new(key)) {
+                    Some(value) => (OsStr::new(key), value.as_os_str()),
+                    None => continue,
+                },
+            };
+            // The baseline is in order, and stays so.
+            match merged.binary_search_by_key(&key, |(known, _)| *known) {
+                Ok(at) => merged[at].1 = value,
+                Err(at) => merged.insert(at, (key, value)),
             }
         }
         merged
@@ -68,6 +70,6 @@ mod tests {
         };
         let entries = ["A=x", "A=y=z", "H", "MISSING"].map(EnvEntry::parse);
         let expected = [("A", "y=z"), ("B", "2"), ("H", "host")].map(|(k, v)| (OsStr::new(k), OsStr::new(v)));
-        assert_eq!(environment.merge(&entries), BTreeMap::from(expected));
+        assert_eq!(environment.merge(&entries), expected);
     }
 }

@@ -91,6 +91,12 @@ pub fn release_memory() {
     sys::release_memory();
 }
 
+/// Takes this program's code out of the process's memory, where it comes back as far as it is needed: worth it after a
+/// start, which runs through much that never runs again. Here because it needs `unsafe` code.
+pub fn release_code() {
+    sys::release_code();
+}
+
 /// Launches commands somewhere and returns what they said.
 ///
 /// Implementations enforce [`Request::timeout`] and leave nothing behind when it expires: no orphan,

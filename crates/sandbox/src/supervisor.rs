@@ -16,7 +16,7 @@ use rustix::{
     process::{Pid, Signal},
 };
 use std::{
-    ffi::{CStr, CString},
+    ffi::CStr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Instant,
 };
@@ -135,9 +135,9 @@ impl Supervisor {
             (false, [stdout, stderr]) => [null, stdout.as_fd(), stderr.as_fd()],
             _ => return self.fail(Stage::Clone, libc::EBADF),
         };
-        let paths = candidates(&run);
+        let paths = places(&run);
         let program = Program {
-            candidates: &paths.iter().map(CString::as_c_str).collect::<Vec<_>>(),
+            candidates: &wire::take_strings(&mut paths.as_slice(), usize::MAX),
             argv: &run.argv,
             envp: &run.envp,
             cwd: run.cwd,
@@ -165,7 +165,8 @@ impl Supervisor {
         while let Reap::One(child) = sys::reap() {
             if self.running == Some(child.pid) {
                 tree::kill_all(&self.signals, self.reach, |_| {});
-                self.finish(child.status, None);
+                // Nobody is left to be collected.
+                return self.finish(child.status, None);
             }
         }
     }
@@ -206,20 +207,19 @@ impl Supervisor {
     }
 }
 
-/// The paths at which the command may be found.
-fn candidates(run: &RunView<'_>) -> Vec<CString> {
-    let command = run.argv.first().map_or(&b""[..], |c| c.to_bytes());
-    if command.is_empty() {
-        return Vec::new();
-    }
+/// The paths at which the command may be found, each ended by a NUL.
+fn places(run: &RunView<'_>) -> Vec<u8> {
+    let Some(command) = run.argv.first().filter(|command| !command.is_empty()) else { return Vec::new() };
+    let command = command.to_bytes_with_nul();
     if command.contains(&b'/') {
-        return CString::new(command).into_iter().collect();
+        return command.to_vec();
     }
     let path = run.envp.iter().find_map(|e| CStr::to_bytes(e).strip_prefix(b"PATH=")).unwrap_or(DEFAULT_PATH);
-    path.split(|b| *b == b':')
-        .filter_map(|dir| {
-            let dir = if dir.is_empty() { b"." } else { dir };
-            CString::new([dir, b"/", command].concat()).ok()
-        })
-        .collect()
+    let mut places = Vec::with_capacity(2 * path.len() + 256);
+    for folder in path.split(|b| *b == b':') {
+        places.extend_from_slice(if folder.is_empty() { b"." } else { folder });
+        places.push(b'/');
+        places.extend_from_slice(command);
+    }
+    places
 }

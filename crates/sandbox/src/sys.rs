@@ -10,6 +10,7 @@ use rustix::process::Pid;
 use std::{
     ffi::{CStr, c_char, c_int, c_long, c_void},
     io,
+    ops::Range,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
 };
@@ -57,6 +58,29 @@ pub(crate) fn release_memory() {
 /// Other allocators keep little.
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn release_memory() {}
+
+/// Where the code of this program is mapped.
+fn own_code() -> Option<Range<usize>> {
+    let here = own_code as fn() -> Option<Range<usize>> as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let range = usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?;
+        (rest.starts_with("r-xp") && range.contains(&here)).then_some(range)
+    })
+}
+
+/// Takes this program's code out of the process's memory. What is needed again comes back by itself, from the file or,
+/// as a rule, from the system's cache of it.
+pub(crate) fn release_code() {
+    if let Some(code) = own_code() {
+        // SAFETY: code is never written to, so every page of it comes back as it was, also the one being executed.
+        unsafe {
+            libc::madvise(ptr::with_exposed_provenance_mut(code.start), code.len(), libc::MADV_DONTNEED)
+        };
+    }
+}
 
 /// Ends this process at once, without destructors or buffers of the program it was copied from.
 pub(crate) fn exit(code: i32) -> ! {
@@ -202,6 +226,10 @@ impl Signals {
                 // The first field, `ssi_signo`, is a native 32-bit integer.
                 end |=
                     info.first_chunk().is_none_or(|b| u32::from_ne_bytes(*b) != libc::SIGCHLD.unsigned_abs());
+            }
+            // As much as there was; what comes later makes the descriptor readable again.
+            if n < buffer.len() {
+                break;
             }
         }
         end
@@ -402,5 +430,18 @@ unsafe fn execute(plan: &mut Plan) -> (Stage, i32) {
             }
         }
         (Stage::Exec, worst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_was_released_comes_back() {
+        let code = own_code().unwrap();
+        assert!(code.contains(&(release_code as fn() as usize)), "{code:?}");
+        release_code();
+        assert_eq!(own_code(), Some(code));
     }
 }

@@ -9,7 +9,6 @@ use rustix::{
     },
 };
 use std::{
-    collections::BTreeMap,
     ffi::{CStr, OsStr},
     io::{IoSlice, IoSliceMut, Read as _, Write as _},
     mem::MaybeUninit,
@@ -77,7 +76,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Ve
 pub(crate) struct Run<'a> {
     pub(crate) command: &'a OsStr,
     pub(crate) args: &'a [String],
-    pub(crate) env: &'a BTreeMap<&'a OsStr, &'a OsStr>,
+    pub(crate) env: &'a [(&'a OsStr, &'a OsStr)],
     pub(crate) cwd: Option<&'a OsStr>,
     /// Whether the first descriptor is stdin; otherwise stdin is /dev/null.
     pub(crate) stdin: bool,
@@ -103,13 +102,19 @@ impl Run<'_> {
         out.extend([RUN, flags, 0, 0]);
         out.extend(count(self.args.len() + 1));
         out.extend(count(self.env.len()));
-        push(&mut out, &[self.cwd.map_or(b"", OsStrExt::as_bytes)], "the working directory")?;
-        push(&mut out, &[self.command.as_bytes()], "the command")?;
+        let cwd = self.cwd.map_or(b"".as_slice(), OsStrExt::as_bytes);
+        push(&mut out, &[cwd]);
+        push(&mut out, &[self.command.as_bytes()]);
         for arg in self.args {
-            push(&mut out, &[arg.as_bytes()], "an argument")?;
+            push(&mut out, &[arg.as_bytes()]);
         }
         for (key, value) in self.env {
-            push(&mut out, &[key.as_bytes(), b"=", value.as_bytes()], "an environment entry")?;
+            push(&mut out, &[key.as_bytes(), b"=", value.as_bytes()]);
+        }
+        // Counted in one go: every string ends in one, and there must be no other.
+        let nuls = out[HEADER..].iter().filter(|byte| **byte == 0).count();
+        if nuls != self.args.len() + self.env.len() + 2 {
+            return Err(format!("{} contains a NUL byte", self.with_nul()));
         }
         if out.len() <= LARGEST_PACKET {
             return Ok((out, None));
@@ -118,17 +123,27 @@ impl Run<'_> {
             .map_err(|e| format!("cannot hand over {} bytes of arguments: {e}", out.len()))?;
         Ok((vec![RUN_LARGE], Some(file)))
     }
+
+    /// The kind of the string that cannot be handed over.
+    fn with_nul(&self) -> &'static str {
+        let nul = |text: &OsStr| text.as_bytes().contains(&0);
+        if self.cwd.is_some_and(nul) {
+            "the working directory"
+        } else if nul(self.command) {
+            "the command"
+        } else if self.args.iter().any(|arg| nul(arg.as_ref())) {
+            "an argument"
+        } else {
+            "an environment entry"
+        }
+    }
 }
 
-fn push(out: &mut Vec<u8>, parts: &[&[u8]], what: &str) -> Result<(), String> {
+fn push(out: &mut Vec<u8>, parts: &[&[u8]]) {
     for part in parts {
-        if part.contains(&0) {
-            return Err(format!("{what} contains a NUL byte"));
-        }
         out.extend_from_slice(part);
     }
     out.push(0);
-    Ok(())
 }
 
 /// An anonymous file with this content, to be read from its beginning.
@@ -163,10 +178,10 @@ impl<'a> RunView<'a> {
             usize::try_from(u32::from_ne_bytes(*header.get(at..)?.first_chunk()?)).ok()
         };
         let flags = header[1];
-        let mut strings = body.split_inclusive(|b| *b == 0).map_while(|s| CStr::from_bytes_with_nul(s).ok());
-        let cwd = strings.next()?;
-        let argv: Vec<_> = strings.by_ref().take(number(4)?).collect();
-        let envp: Vec<_> = strings.take(number(8)?).collect();
+        let mut rest = body;
+        let cwd = *take_strings(&mut rest, 1).first()?;
+        let argv = take_strings(&mut rest, number(4)?);
+        let envp = take_strings(&mut rest, number(8)?);
         Some(Self {
             argv,
             envp,
@@ -176,6 +191,20 @@ impl<'a> RunView<'a> {
             announce: flags & ANNOUNCE != 0,
         })
     }
+}
+
+/// Takes so many strings off the beginning of `rest`, or as many as there are.
+pub(crate) fn take_strings<'a>(rest: &mut &'a [u8], count: usize) -> Vec<&'a CStr> {
+    let mut taken = Vec::with_capacity(count.min(64));
+    let mut left = *rest;
+    while taken.len() < count
+        && let Ok(string) = CStr::from_bytes_until_nul(left)
+    {
+        left = &left[string.count_bytes() + 1..];
+        taken.push(string);
+    }
+    *rest = left;
+    taken
 }
 
 /// What a supervisor or zygote says.

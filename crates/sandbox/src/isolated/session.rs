@@ -22,7 +22,6 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    collections::BTreeMap,
     io,
     os::fd::{AsFd as _, OwnedFd},
     path::PathBuf,
@@ -204,7 +203,7 @@ impl Zygote {
         let run = Run {
             command: "/bin/true".as_ref(),
             args: &[],
-            env: &BTreeMap::new(),
+            env: &[],
             cwd: None,
             stdin: false,
             terminal: false,

@@ -38,6 +38,7 @@ pub(crate) async fn serve(settings: Settings, listen: Listen, log: &str) -> anyh
         let last_connection = last_connection.clone();
         tokio::spawn(async move { http::serve(listener, routes, &limits, last_connection).await })
     };
+    sandbox::release_code();
     stop.asked().await;
     tracing::info!("stopping: no new calls; a second signal ends at once");
     stop.or_else_at_once();

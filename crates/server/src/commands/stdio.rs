@@ -10,6 +10,7 @@ pub(crate) async fn stdio(settings: Settings, log: &str) -> anyhow::Result<ExitC
     let host = host(settings, log)?;
     let mut stop = Stop::listen()?;
     reload::on_hangup(&host)?;
+    sandbox::release_code();
     let served = tokio::select! {
         served = mcp::stdio(&host) => served,
         () = stop.asked() => Ok(()),
