@@ -7,9 +7,10 @@ use rmcp::{
     ErrorData,
     model::{
         CallToolRequestMethod, CallToolRequestParams, ConstString, CustomRequest, ErrorCode,
-        ListToolsRequestMethod, PaginatedRequestParams,
+        ListToolsRequestMethod, PaginatedRequestParams, RequestId,
     },
 };
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// What is wrong with a request that nothing answers.
@@ -20,6 +21,24 @@ pub(super) fn error(request: &CustomRequest) -> ErrorData {
         _ => return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None),
     };
     ErrorData::invalid_params(format!("{}: {why}", request.method), None)
+}
+
+/// What to answer to a message that the SDK cannot read at all, and whose it is. A notification is never answered.
+pub(super) fn answer(message: &Value) -> Option<(ErrorData, Option<RequestId>)> {
+    let id = message.get("id").and_then(|id| RequestId::deserialize(id).ok());
+    let method = message.get("method").and_then(Value::as_str);
+    if method.is_some() && message.get("id").is_none() {
+        return None;
+    }
+    let params = message.get("params");
+    let error = match (method, params) {
+        (Some(method), Some(params)) if !params.is_object() && id.is_some() => ErrorData::invalid_params(
+            format!("{method}: `params` must be an object, got {}", kind(Some(params))),
+            None,
+        ),
+        _ => ErrorData::invalid_request("this is no message of JSON-RPC 2.0", None),
+    };
+    Some((error, id))
 }
 
 fn call(request: &CustomRequest) -> String {

@@ -5,6 +5,7 @@ mod convert;
 mod handler;
 mod instructions;
 mod legacy;
+mod lines;
 mod misfit;
 mod news;
 mod routes;

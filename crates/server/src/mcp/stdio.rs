@@ -1,6 +1,6 @@
 //! One client on standard input and output.
 
-use super::{Handler, conformance::Conformance};
+use super::{Handler, conformance::Conformance, lines::Lines};
 use rmcp::{ServiceExt, service::ServerInitializeError, transport::stdio_pipes};
 use std::sync::Arc;
 use tools::{Access, Host};
@@ -13,9 +13,9 @@ pub(crate) async fn stdio(host: &Arc<Host>) -> anyhow::Result<()> {
     let session = host.session("stdio", Access::Full);
     let handler = Handler::new(host, None).of(Arc::clone(&session));
     if host.settings.conformance {
-        wait(Conformance::new(handler).serve(stdio_pipes()).await).await
+        wait(Conformance::new(handler).serve(Lines::new(stdio_pipes())).await).await
     } else {
-        wait(handler.serve(stdio_pipes()).await).await
+        wait(handler.serve(Lines::new(stdio_pipes())).await).await
     }
 }
 

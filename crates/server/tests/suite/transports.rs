@@ -120,6 +120,12 @@ fn a_call_that_is_none_is_told_what_it_lacks() {
             let message = error["message"].as_str().unwrap();
             assert!(message.starts_with("tools/call: ") && message.contains(told), "{transport}: {message}");
         }
+        if transport == "stdio" {
+            for (method, params) in [("tools/call", json!([])), ("tools/list", json!("x"))] {
+                let error = client.request(method, params).unwrap_err();
+                assert_eq!(error["code"], -32602, "{method}: {error}");
+            }
+        }
         assert_eq!(client.request("tools/kall", json!({})).unwrap_err()["code"], -32601, "{transport}");
     }
 }
