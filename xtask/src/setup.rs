@@ -135,7 +135,7 @@ fn install_one(bundle: &Bundle) -> Result<()> {
             bail!("the installation went through but did not bring {}", file.display());
         }
         if let Some(question) = probe(program) {
-            execute(Command::new("timeout").arg("60").arg(&file).arg(question))
+            execute(Command::new("timeout").arg("60").arg(&file).args(question))
                 .context("it does not run here")?;
         }
     }
@@ -154,12 +154,14 @@ fn build_folder() -> PathBuf {
 }
 
 /// How to ask a program whether it runs at all; some can only be asked by working with them.
-fn probe(program: &str) -> Option<&'static str> {
+fn probe(program: &str) -> Option<&'static [&'static str]> {
     match program {
         "conformance" | "mcp-inspector" | "mcp-server-filesystem" | "pyright-langserver" | "tsserver" => None,
-        "gopls" => Some("version"),
-        "kubectl" => Some("help"),
-        _ => Some("--version"),
+        "gopls" => Some(&["version"]),
+        "kubectl" => Some(&["help"]),
+        // As cargo calls it.
+        "cargo-llvm-cov" => Some(&["llvm-cov", "--version"]),
+        _ => Some(&["--version"]),
     }
 }
 

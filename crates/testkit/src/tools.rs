@@ -260,6 +260,12 @@ pub const BUNDLES: &[Bundle] = &[
         programs: &["kube-apiserver", "kubectl", "kubelet"],
     },
     Bundle {
+        name: "cargo-llvm-cov",
+        purpose: "records which lines Rust's tests reach",
+        source: Source::Cargo { package: "cargo-llvm-cov", version: "0.9.1", arguments: &[] },
+        programs: &["cargo-llvm-cov"],
+    },
+    Bundle {
         name: "cargo-nextest",
         purpose: "Rust's other test runner",
         source: Source::Cargo {
@@ -273,7 +279,7 @@ pub const BUNDLES: &[Bundle] = &[
 
 /// Bundles whose programs go on a [`search_path`]; the others are asked for by name only.
 const ON_SEARCH_PATH: &[&str] =
-    &["node", "uv", "python", "cargo-deny", "golangci-lint", "gopls", "cargo-nextest"];
+    &["node", "uv", "python", "cargo-deny", "golangci-lint", "gopls", "cargo-llvm-cov", "cargo-nextest"];
 
 impl Bundle {
     /// The programs it brings, as tests ask for them.

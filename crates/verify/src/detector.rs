@@ -230,6 +230,13 @@ pub trait Detector: Send + Sync {
         matches!(finding.rule.as_str(), "syntax" | "invalid-syntax" | "typecheck" | "compile" | "error")
     }
 
+    /// Whether the project in `folder` below this one is a part of it, as a package is of a workspace: then tests of
+    /// other parts may reach its lines.
+    fn holds(&self, facts: &dyn Facts, folder: &str) -> bool {
+        let _ = (facts, folder);
+        false
+    }
+
     /// The commands that record which lines each test reaches.
     ///
     /// # Errors

@@ -104,9 +104,25 @@ fn place(call: &Call, file: &str) -> Result<(Arc<Project>, &'static dyn Detector
     let detector = detector.ok_or_else(|| refused(format!("{file} is of no language this build ships")))?;
     let folder = nearest(call, path.relative().parent().unwrap_or(Path::new("")), &[detector]);
     let folder = folder.ok_or_else(|| refused(format!("{file} is in no {} project", detector.language())))?;
-    let project = Project::open(call, "tests_covering", Some(&folder))?.seen_by(call, detector);
+    let project = whole(call, detector, &folder)?;
     let own = project.own(&path.relative().to_string_lossy());
     Ok((project, detector, own))
+}
+
+/// The project of a folder, or the one that holds it as a part.
+fn whole(call: &Call, detector: &'static dyn Detector, folder: &str) -> Result<Arc<Project>, ToolError> {
+    let open = |folder: &str| Project::open(call, "tests_covering", Some(folder));
+    for above in Path::new(folder).ancestors().skip(1) {
+        let outer = above.to_string_lossy();
+        if nearest(call, above, &[detector]).as_deref() != Some(&*outer) {
+            continue;
+        }
+        let project = open(&outer)?.seen_by(call, detector);
+        if detector.holds(&*project, folder[outer.len()..].trim_start_matches('/')) {
+            return Ok(project);
+        }
+    }
+    Ok(open(folder)?.seen_by(call, detector))
 }
 
 /// Runs the tests in whatever portions the language can tell apart.

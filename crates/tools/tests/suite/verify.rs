@@ -643,3 +643,29 @@ async fn tests_are_told_by_the_lines_they_reach() {
     let text = bench.client().err("tests_covering", json!({"file": "src/lib.rs"})).await;
     assert!(text.starts_with("coverage is not supported for rust: it needs cargo-llvm-cov"), "{text}");
 }
+
+/// A package's tests may reach another package, and one that fails reaches lines, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_rust_are_told_by_the_packages_that_reach_them() {
+    let bench = equipment(Setup::default());
+    bench.write("Cargo.toml", "[workspace]\nresolver = \"2\"\nmembers = [\"app\", \"lib\"]\n");
+    let manifest = |name: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\n")
+    };
+    bench.write("lib/Cargo.toml", manifest("lib"));
+    bench.write("app/Cargo.toml", manifest("app") + "lib = { path = \"../lib\" }\n");
+    bench.write(
+        "lib/src/lib.rs",
+        "pub fn yes() -> bool {\n    true\n}\npub fn no() -> bool {\n    false\n}\npub fn never() -> bool {\n    true\n}\n\
+         #[test]\nfn own() {\n    assert!(!no());\n}\n",
+    );
+    bench.write("app/src/lib.rs", "#[test]\nfn fails() {\n    assert!(!lib::yes());\n}\n");
+    let client = bench.client();
+    for (line, package) in [(2, "app"), (5, "lib")] {
+        let text = client.ok("tests_covering", json!({"file": "lib/src/lib.rs", "line": line})).await;
+        let start = format!("1 package reach lib/src/lib.rs:{line} (precision: package; ");
+        assert!(text.starts_with(&start) && text.ends_with(&format!("\n-p {package}")), "{text}");
+    }
+    let text = client.ok("tests_covering", json!({"file": "lib/src/lib.rs", "line": 8})).await;
+    assert_eq!(text, "no coverage found for lib/src/lib.rs:8");
+}

@@ -103,6 +103,10 @@ impl Detector for Rust {
         Ok(plan::format(facts, file, text))
     }
 
+    fn holds(&self, facts: &dyn Facts, folder: &str) -> bool {
+        packages::packages(facts).iter().any(|package| package.folder == folder)
+    }
+
     fn coverage_cmd(&self, facts: &dyn Facts, _ask: &TestAsk) -> Answer<Vec<Plan>> {
         plan::coverage(facts).map_err(|why| self.unsupported("coverage", &why))
     }

@@ -14,7 +14,7 @@ pub(super) struct Package {
     /// Its name.
     pub(super) name: String,
     /// Its folder relative to the project's, empty for the project itself.
-    folder: String,
+    pub(super) folder: String,
     manifest: Table,
     /// Whether a bare command of cargo means it too.
     by_default: bool,

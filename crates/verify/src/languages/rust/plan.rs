@@ -271,11 +271,14 @@ pub(super) fn coverage(facts: &dyn Facts) -> Result<Vec<Plan>, String> {
         let get = "cargo install cargo-llvm-cov and rustup component add llvm-tools";
         return Err(format!("it needs cargo-llvm-cov: {get}"));
     }
+    // Otherwise what a package's tests reach in the other packages is left out.
+    let everywhere = "--no-default-ignore-filename-regex";
     let one = |package: packages::Package| Plan {
         runner: "cargo llvm-cov",
         program: "cargo".to_owned(),
-        args: ["llvm-cov", "test", "-p", &package.name, "--ignore-run-fail", "--lcov", "--output-path"]
+        args: ["llvm-cov", "test", "-p", &package.name, "--ignore-run-fail", everywhere]
             .into_iter()
+            .chain(["--lcov", "--output-path"])
             .map(str::to_owned)
             .chain([facts.scratch().join(COVER_REPORT).display().to_string()])
             .collect(),
