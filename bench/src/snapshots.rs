@@ -43,7 +43,8 @@ impl Place {
         Ok(place)
     }
 
-    /// New content in the first files, never the same twice.
+    /// New content in the first files, never the same twice. It is on disk before anything is timed, and so is what was
+    /// left to be written after the last answer: neither side pays for the other's.
     fn change(&mut self, count: usize) -> Result<()> {
         self.round += 1;
         for (number, file) in self.files.iter().take(count).enumerate() {
@@ -51,6 +52,7 @@ impl Place {
             text.truncate(text.find("// round").unwrap_or(text.len()));
             fs::write(file, format!("{text}// round {} of file {number}\n", self.round))?;
         }
+        rustix::fs::syncfs(fs::File::open(self.folder.path())?)?;
         Ok(())
     }
 
@@ -128,8 +130,11 @@ pub(crate) fn snapshots(subjects: &Subjects, report: &mut Report) -> Result<()> 
     report.note(
         "git works in a repository of its own with `core.fsync=all` and `core.fsyncMethod=batch`, since ours is on \
          disk when it answers. Create is `add -A`, `write-tree`, `commit-tree` and `update-ref`; restore is the same, \
-         since ours keeps what is there first, and then `read-tree -u --reset`. Ours also waits until the restored \
-         files are on disk, for which git has no command.",
+         since ours keeps what is there first, and then `read-tree -u --reset`. Ours waits until what was there and \
+         what it is about to do is on disk, so that an answered restore outlasts a power cut: the next start finishes \
+         it. The restored files themselves follow after the answer; git has no command that has them on disk. Before \
+         each is timed, everything that was written so far is on disk, so that neither waits for the changes to the \
+         files, or for what the other left to be written.",
     );
     calls(subjects, report)
 }

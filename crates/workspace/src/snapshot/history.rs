@@ -8,11 +8,11 @@ use super::{
     SnapshotError, Snapshots, State,
     look::{self, Look, Looks},
     object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
-    pack::{PackWriter, Unsynced, sync_all},
+    pack::PackWriter,
     pending::{After, Caller, Edit},
-    restore::{Fresh, Intent},
+    restore::Intent,
     step::{By, Note, Step},
-    store::{Draft, Exclusive, Staged, Store},
+    store::{Draft, Exclusive, Fresh, Staged, Store, Wait},
     sweep::{Found, Sweep},
     tree::Known,
 };
@@ -224,7 +224,7 @@ impl Snapshots {
             return Ok(());
         }
         let _alone = self.store.exclusive()?;
-        self.take_in(state, news, ending, false, |_, _| ())
+        self.take_in(state, news, ending, Wait::Whole, |_, _| ())
     }
 
     /// The same for one who has the store for itself and adds `more` to what is written: no crash takes it back.
@@ -232,20 +232,14 @@ impl Snapshots {
         &self,
         state: &mut State,
         trust: Trust,
-        alone: &Exclusive,
+        _: &Exclusive<'_>,
         more: impl FnOnce(&mut State, &mut Batch) -> T,
     ) -> Result<T, SnapshotError> {
         if self.store.is_cluttered() {
             self.store.tidy()?;
         }
         let news = self.news(state, trust);
-        std::thread::scope(|scope| {
-            // What others changed goes to disk before what we add to it: while we look, nobody waits for that.
-            let ahead = std::thread::Builder::new().spawn_scoped(scope, || alone.go_ahead());
-            let done = self.take_in(state, news, None, true, more);
-            drop(ahead);
-            done
-        })
+        self.take_in(state, news, None, Wait::Lasting, more)
     }
 
     fn news(&self, state: &State, trust: Trust) -> News {
@@ -264,7 +258,7 @@ impl Snapshots {
         state: &mut State,
         news: News,
         ending: Option<&str>,
-        lasting: bool,
+        wait: Wait,
         more: impl FnOnce(&mut State, &mut Batch) -> T,
     ) -> Result<T, SnapshotError> {
         // The first look reads everything, as the index does, and somebody waits for it.
@@ -279,7 +273,7 @@ impl Snapshots {
         let done = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending).and_then(|()| {
             let added = more(state, &mut batch);
             let prepared = self.prepare(state, batch)?;
-            self.conclude(state, prepared, &[], lasting)?;
+            self.conclude(state, prepared, wait)?;
             Ok(added)
         });
         match done {
@@ -457,16 +451,10 @@ impl Snapshots {
         Ok(Prepared { staged: self.store.stage(writer, drafts)?, steps })
     }
 
-    /// Makes prepared steps history as soon as they, and `others` with them, are on disk.
-    fn conclude(
-        &self,
-        state: &mut State,
-        prepared: Prepared<'_>,
-        others: &[Unsynced<'_>],
-        lasting: bool,
-    ) -> io::Result<()> {
+    /// Makes prepared steps history.
+    fn conclude(&self, state: &mut State, prepared: Prepared<'_>, wait: Wait) -> io::Result<()> {
         let Prepared { staged, steps } = prepared;
-        staged.publish(others, lasting)?;
+        staged.publish(wait)?;
         if let Some(steps) = steps {
             state.steps = steps;
             state.steps_stamp = self.store.automatic_stamp();
@@ -510,21 +498,21 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Records that a tree was put in place by a call or by an undo. The intent must not vanish before what was
-    /// written for it is on disk.
+    /// Records that a tree was put in place by a call or by an undo. Nobody waits until what was written for it is on
+    /// disk: a crash before that brings the intent back.
     pub(super) fn put_step(
         &self,
         state: &mut State,
         by: By,
         caller: &Caller,
-        fresh: &Fresh,
+        fresh: Fresh,
     ) -> Result<(), SnapshotError> {
+        self.store.settle_with(fresh)?;
         let mut batch = Batch::new(&self.store);
         let made = self.make_step(state, &mut batch, Note::new(by, caller));
-        let fresh = fresh.all();
         let done = match made.and_then(|()| Ok(self.prepare(state, batch)?)) {
             Ok(prepared) => {
-                if let Err(error) = self.conclude(state, prepared, &fresh, false) {
+                if let Err(error) = self.conclude(state, prepared, Wait::Covered) {
                     state.forget();
                     return Err(error.into());
                 }
@@ -533,13 +521,10 @@ impl Snapshots {
             // Everything is in its place all the same.
             Err(error) => {
                 state.forget();
-                sync_all(&fresh)?;
                 Err(error)
             }
         };
         Intent::remove(&self.folder)?;
-        // Should a crash bring it back, what it asks for is done.
-        self.store.settle_later();
         done
     }
 

@@ -6,6 +6,7 @@
 //! the next start finishes it.
 
 mod abandoned;
+mod ahead;
 mod history;
 mod look;
 mod object;
@@ -27,7 +28,7 @@ use crate::{Workspace, unified_diff};
 use history::{Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
 use pending::{Left, Pending};
-use restore::{Fresh, Intent, Plan};
+use restore::{Intent, Plan};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -37,7 +38,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use step::{Step, automatic_number};
-use store::Store;
+use store::{Fresh, Store};
 use sweep::Surroundings;
 use tree::{Difference, Differences, Folder, Known};
 
@@ -200,7 +201,7 @@ impl Snapshots {
         folder: &Path,
         retention: Retention,
     ) -> Result<Self, SnapshotError> {
-        let store = Store::open(folder)?;
+        let store = Store::open(folder, workspace.root())?;
         Self::sign(folder, workspace.root())?;
         let left = {
             let _alone = store.exclusive()?;
@@ -422,7 +423,7 @@ impl Snapshots {
                 state.forget();
                 let mut fresh = Fresh::default();
                 if plan.back().run(&self.workspace, &self.store, &mut fresh).is_ok() {
-                    pack::sync_all(&fresh.all())?;
+                    self.store.settle_with(fresh)?;
                     Intent::remove(&self.folder)?;
                     self.store.settle()?;
                 }
@@ -449,7 +450,7 @@ impl Snapshots {
                 state.seen.remove(folder);
             }
         }
-        self.put_step(state, by, caller, &fresh)?;
+        self.put_step(state, by, caller, fresh)?;
         Ok(changes)
     }
 
@@ -511,5 +512,94 @@ fn mode_name(mode: Mode) -> &'static str {
         Mode::Executable => "executable",
         Mode::Symlink => "a symlink",
         Mode::Tree => "a folder",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+            if from.is_dir() {
+                copy(&from, &to);
+            } else {
+                fs::copy(from, to).unwrap();
+            }
+        }
+    }
+
+    /// The power fails right after the answer, and of all that was written but the one record nothing was on disk, or
+    /// only some of it.
+    #[test]
+    fn what_was_answered_lasts_though_the_power_fails() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        let open = |folder: &Path| {
+            let workspace = Arc::new(Workspace::open("w", folder.join("work")).unwrap());
+            Snapshots::open(workspace, &folder.join("store"), Retention::default()).unwrap()
+        };
+        let put = |name: &str, text: &str| fs::write(at("now/work").join(name), text).unwrap();
+        fs::create_dir_all(at("now/work")).unwrap();
+        put("f", "one");
+        put("gone", "gone");
+        let snapshots = open(&at("now"));
+        snapshots.create("a", "").unwrap();
+        put("f", "two");
+        put("new", "new");
+        fs::remove_file(at("now/work/gone")).unwrap();
+        for (n, restored) in [false, true, true].into_iter().enumerate() {
+            let image = at(&format!("image{n}"));
+            // Nobody has the store before everything in it is on disk, and then nothing in it moves.
+            let alone = snapshots.store.exclusive().unwrap();
+            copy(&at("now"), &image);
+            drop(alone);
+            if restored {
+                snapshots.restore("a", &Caller::default()).unwrap();
+            } else {
+                snapshots.create("b", "").unwrap();
+            }
+            let alone = snapshots.store.exclusive().unwrap();
+            if n == 2 {
+                fs::copy(at("now/work/f"), image.join("work/f")).unwrap();
+                fs::write(image.join("work/gone"), "").unwrap();
+                let packs = |folder: &Path| fs::read_dir(folder.join("store/objects/pack")).unwrap();
+                for pack in packs(&at("now")).map(|pack| pack.unwrap().file_name()) {
+                    let other = image.join("store/objects/pack").join(pack);
+                    if !other.exists() {
+                        fs::write(other, "").unwrap();
+                    }
+                }
+            }
+            fs::copy(at("now/store/ahead"), image.join("store/ahead")).unwrap();
+            drop(alone);
+            ahead::tests::lose_power(&image.join("store"));
+            assert!(Snapshots::unfinished(&image.join("store")));
+            let after = open(&image);
+            let read = |name: &str| fs::read_to_string(image.join("work").join(name)).ok();
+            if restored {
+                assert_eq!(
+                    (read("f"), read("new"), read("gone")),
+                    (Some("one".into()), None, Some("gone".into()))
+                );
+                // What was there before can be had again.
+                let before = after.lock().steps.iter().map(Step::name).collect::<Vec<_>>();
+                let found = before.iter().any(|name| {
+                    after.restore(name, &Caller::default()).unwrap();
+                    read("f") == Some("two".into()) && read("new") == Some("new".into())
+                });
+                assert!(found, "{n} {before:?}");
+                snapshots.undo(&Caller::default(), UndoOptions { any_session: true, force: true }).unwrap();
+            } else {
+                after.restore("b", &Caller::default()).unwrap();
+                assert_eq!(
+                    (read("f"), read("new"), read("gone")),
+                    (Some("two".into()), Some("new".into()), None)
+                );
+            }
+        }
     }
 }

@@ -284,61 +284,85 @@ impl PackWriter {
         let mut header = *b"PACK\0\0\0\x02\0\0\0\0";
         header[8..].copy_from_slice(&count.to_be_bytes());
         let folder = self.spool.folder.clone();
-        let (pack, trailer) = if self.spool.file.is_none() {
+        let (pack, content, trailer) = if self.spool.file.is_none() {
             self.spool.memory[..HEADER].copy_from_slice(&header);
             let trailer: [u8; 20] = Sha1::digest(&self.spool.memory).into();
             self.spool.memory.extend_from_slice(&trailer);
             let mut pack = temporary(&folder)?;
             pack.write_all(&self.spool.memory)?;
-            (pack, trailer)
+            (pack, Some(self.spool.memory), trailer)
         } else {
             self.spool.flush()?;
             let mut pack = self.spool.file.take().ok_or_else(|| io::Error::other("no pack file"))?;
             pack.as_file().write_all_at(&header, 0)?;
             pack.seek(SeekFrom::Start(0))?;
-            let mut hash = Sha1::new();
-            let mut chunk = vec![0; CHUNK];
-            loop {
-                let got = pack.read(&mut chunk)?;
-                if got == 0 {
-                    break;
-                }
-                hash.update(&chunk[..got]);
-            }
-            let trailer: [u8; 20] = hash.finalize().into();
+            let trailer = digest(&mut pack)?;
             pack.write_all(&trailer)?;
-            (pack, trailer)
+            (pack, None, trailer)
         };
         self.objects.sort_unstable_by_key(|object| object.0);
-        let mut index = temporary(&folder)?;
-        index.write_all(&encode_index(&self.objects, &trailer))?;
         let objects = self.objects.iter().map(|(id, at, _)| (*id, *at)).collect();
-        Ok(Written { pack, index, target: folder.join(format!("pack-{}.pack", Oid(trailer))), objects })
+        let place = folder.join(format!("pack-{}.pack", Oid(trailer)));
+        let index = encode_index(&self.objects, &trailer);
+        let index = Part::new(&folder, place.with_extension("idx"), index)?;
+        Ok(Written { pack: Part { file: pack, content, place }, index, objects })
+    }
+}
+
+/// A file of the store in the making.
+pub(super) struct Part {
+    pub(super) file: NamedTempFile,
+    /// The same, where it was in memory anyway.
+    pub(super) content: Option<Vec<u8>>,
+    pub(super) place: PathBuf,
+}
+
+impl Part {
+    /// Writes content aside.
+    pub(super) fn new(folder: &Path, place: PathBuf, content: Vec<u8>) -> io::Result<Self> {
+        let mut file = temporary(folder)?;
+        file.write_all(&content)?;
+        Ok(Self { file, content: Some(content), place })
     }
 }
 
 /// A pack that is written but has no name yet.
 pub(crate) struct Written {
-    pack: NamedTempFile,
-    index: NamedTempFile,
-    target: PathBuf,
-    objects: Vec<(Oid, u64)>,
+    pub(super) pack: Part,
+    pub(super) index: Part,
+    pub(super) objects: Vec<(Oid, u64)>,
 }
 
-impl Written {
-    /// Pack and index, and where they belong.
-    pub(super) fn files(&self) -> [(&NamedTempFile, PathBuf); 2] {
-        [(&self.pack, self.target.clone()), (&self.index, self.target.with_extension("idx"))]
+/// The SHA-1 of everything that can be read.
+fn digest(mut source: impl Read) -> io::Result<[u8; 20]> {
+    let mut hash = Sha1::new();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let got = source.read(&mut chunk)?;
+        if got == 0 {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(&chunk[..got]);
     }
+}
 
-    /// Gives pack and index their names, once they are on disk. That their names are on disk is left to who needs to
-    /// know. Nothing refers to them yet, so a crash before the ref leaves only unused bytes.
-    pub(super) fn publish(self) -> io::Result<Pack> {
-        let Self { pack, index, target, objects } = self;
-        pack.persist(&target)?;
-        index.persist(target.with_extension("idx"))?;
-        Pack::new(target, objects)
-    }
+/// Whether a pack and its index are what was written, to the last byte.
+pub(super) fn is_sound(index: &Path) -> bool {
+    let read = || -> io::Result<bool> {
+        let index_bytes = fs::read(index)?;
+        let mut pack = File::open(index.with_extension("pack"))?;
+        let length = pack.metadata()?.len();
+        let (Some((start, end)), Some(content)) =
+            (index_bytes.split_last_chunk::<20>(), length.checked_sub(20))
+        else {
+            return Ok(false);
+        };
+        let sum = digest((&mut pack).take(content))?;
+        let mut trailer = [0; 20];
+        pack.read_exact(&mut trailer)?;
+        Ok(sum == trailer && digest(start)? == *end && start.ends_with(&trailer))
+    };
+    read().unwrap_or(false)
 }
 
 /// What may not be on disk yet.
@@ -468,7 +492,8 @@ impl Pack {
         Self::new(index.with_extension("pack"), objects)
     }
 
-    fn new(path: PathBuf, objects: Vec<(Oid, u64)>) -> io::Result<Self> {
+    /// The pack of this name that holds these objects.
+    pub(super) fn new(path: PathBuf, objects: Vec<(Oid, u64)>) -> io::Result<Self> {
         let file = File::open(&path)?;
         let mut bounds: Vec<u64> = objects.iter().map(|(_, at)| *at).collect();
         bounds.push(file.metadata()?.len().saturating_sub(20));
@@ -572,9 +597,13 @@ mod tests {
         assert_eq!(streamed, Kind::Blob.id(b"streamed"));
         assert_eq!(writer.put_stream(&b"shrunk"[..], 8).unwrap(), None);
         assert_eq!(writer.put_stream(&b"grown beyond"[..], 8).unwrap(), None);
-        let pack = writer.write().unwrap().publish().unwrap();
+        let Written { pack, index, objects } = writer.write().unwrap();
+        pack.file.persist(&pack.place).unwrap();
+        index.file.persist(&index.place).unwrap();
+        let pack = Pack::new(pack.place, objects).unwrap();
         let again = Pack::open(&pack.path.with_extension("idx")).unwrap();
         assert_eq!(again.objects, pack.objects);
+        assert!(is_sound(&pack.path.with_extension("idx")));
         for content in contents.into_iter().chain([&b"streamed"[..]]) {
             let mut out = Vec::new();
             let at = again.offset(&Kind::Blob.id(content)).unwrap();
@@ -584,6 +613,35 @@ mod tests {
             );
             assert!(out == content);
         }
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = PackWriter::new(folder.path());
+        writer.put(Kind::Blob, Kind::Blob.id(b"one"), b"one").unwrap();
+        let Written { pack, index, .. } = writer.write().unwrap();
+        let [(pack, whole), (index, names)] = [pack, index].map(|part| {
+            part.file.persist(&part.place).unwrap();
+            (part.place.clone(), fs::read(part.place).unwrap())
+        });
+        assert!(is_sound(&index));
+        for (path, bytes) in [(&pack, &whole), (&index, &names)] {
+            for length in [0, 10, 20, bytes.len() - 1] {
+                fs::write(path, &bytes[..length]).unwrap();
+                assert!(!is_sound(&index), "{path:?} {length}");
+            }
+            for at in 0..bytes.len() {
+                let mut other = bytes.clone();
+                other[at] ^= 1;
+                fs::write(path, other).unwrap();
+                assert!(!is_sound(&index), "{path:?} {at}");
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        assert!(is_sound(&index));
+        fs::remove_file(pack).unwrap();
+        assert!(!is_sound(&index));
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Record {
 }
 
 /// The first eight bytes as a length, that many bytes, and the rest.
-fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(8)?;
     let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
     rest.split_at_checked(length)

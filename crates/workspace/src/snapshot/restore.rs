@@ -3,8 +3,8 @@
 use super::{
     SnapshotError,
     object::{Entry, Mode, Oid},
-    pack::{Inflater, Unsynced},
-    store::{Draft, Store},
+    pack::Inflater,
+    store::{Draft, Fresh, Store},
     to_path,
     tree::{Difference, Differences},
 };
@@ -72,21 +72,6 @@ impl Intent {
     /// Gone for good once the store is settled.
     pub(super) fn remove(folder: &Path) -> io::Result<()> {
         fs::remove_file(folder.join(INTENT))
-    }
-}
-
-/// What a restore has written and is not on disk yet.
-#[derive(Default)]
-pub(super) struct Fresh {
-    files: Vec<File>,
-    /// There is so much that it is best to wait for everything on the file system of this folder.
-    system: Option<File>,
-}
-
-impl Fresh {
-    pub(super) fn all(&self) -> Vec<Unsynced<'_>> {
-        let files = self.files.iter().map(Unsynced::File);
-        files.chain(self.system.as_ref().map(Unsynced::System)).collect()
     }
 }
 
@@ -175,7 +160,7 @@ impl Plan {
             .filter(|file| !kept.contains(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
-        write_all(workspace, store, &write, self.gone.len(), &mut fresh.files)?;
+        write_all(workspace, store, &write, self.gone.len(), fresh)?;
         changes.extend(kept.iter().map(|path| (Change::KeptIgnored, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
@@ -207,7 +192,7 @@ impl Plan {
             put?;
             done.insert(file.path.clone());
         }
-        fresh.files.append(&mut hand.fresh);
+        fresh.add(hand.fresh);
         Ok(done)
     }
 
@@ -221,7 +206,7 @@ impl Plan {
         if changes.len() > ONE_BY_ONE {
             let root = workspace.root.open_dir(Path::new(""));
             let root = root.map_err(|errno| failed("open", Path::new("."), errno))?;
-            *fresh = Fresh { files: Vec::new(), system: Some(root.into()) };
+            (fresh.files, fresh.system) = (Vec::new(), Some(root.into()));
             return Ok(());
         }
         let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
@@ -246,16 +231,16 @@ fn write_all(
     store: &Store,
     files: &[(PathBuf, Entry, bool)],
     others: usize,
-    fresh: &mut Vec<File>,
+    fresh: &mut Fresh,
 ) -> Result<(), SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
-    let work = |part: &[(PathBuf, Entry, bool)]| -> Result<Vec<File>, SnapshotError> {
+    let work = |part: &[(PathBuf, Entry, bool)]| -> Result<Fresh, SnapshotError> {
         let mut hand = Hand::new(workspace, store, many);
         part.iter().try_for_each(|(path, entry, _)| hand.put(path, *entry))?;
         Ok(hand.fresh)
     };
     if files.len() < ALONE {
-        fresh.extend(work(files)?);
+        fresh.add(work(files)?);
         return Ok(());
     }
     let share = files.len().div_ceil(walk::threads());
@@ -265,7 +250,7 @@ fn write_all(
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
     });
     for part in parts {
-        fresh.extend(part?);
+        fresh.add(part?);
     }
     Ok(())
 }
@@ -317,12 +302,12 @@ struct Hand<'a> {
     /// The folder of the last file.
     folder: Option<(PathBuf, Arc<OwnedFd>)>,
     /// What is to be synced by itself.
-    fresh: Vec<File>,
+    fresh: Fresh,
 }
 
 impl<'a> Hand<'a> {
     fn new(workspace: &'a Workspace, store: &'a Store, many: bool) -> Self {
-        Self { workspace, store, tools: Inflater::new(), many, folder: None, fresh: Vec::new() }
+        Self { workspace, store, tools: Inflater::new(), many, folder: None, fresh: Fresh::default() }
     }
 
     fn put(&mut self, path: &Path, entry: Entry) -> Result<(), SnapshotError> {
@@ -368,13 +353,16 @@ impl<'a> Hand<'a> {
             }
             return Ok(());
         }
-        let mut bits = there.map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
+        let mut bits = there.as_ref().map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
-        let mut temp = Temp::create(folder)?;
+        let mut temp = Temp::create(Arc::clone(&folder))?;
         self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
         rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
         if !self.many {
-            self.fresh.push(temp.file.try_clone()?);
+            self.fresh.files.push(temp.file.try_clone()?);
+        }
+        if there.is_some() {
+            self.fresh.replaced.extend(self.store.keep_a_while(&folder, &name));
         }
         temp.publish_over(&name)?;
         Ok(())

@@ -1,27 +1,35 @@
 //! The store: a bare repository of our own, outside the workspace, readable with plain git.
 
 use super::{
+    ahead::{self, Record, Source},
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{Inflater, Pack, PackWriter, Unsynced, Written, sync_all, temporary},
+    pack::{Inflater, Pack, PackWriter, Part, Unsynced, Written, is_sound, sync_all},
 };
-use rustix::fs::FlockOperation;
+use rustix::{
+    fd::AsFd,
+    fs::{AtFlags, CWD, FlockOperation},
+};
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fmt::Write as _,
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
     time::SystemTime,
 };
-use tempfile::NamedTempFile;
 
 /// What a crash may leave behind starts so.
 pub(super) const TEMPORARY: &str = "tmp_";
 
-/// While it is there, what it lists stands aside and belongs in its place. Like this one wait for the disk does: what
-/// is aside and this list, all at once. A crash after it leaves the rest to whoever has the store next.
-const PUBLISHING: &str = "publishing";
+/// What is to last goes into a record ahead of it up to this; the larger parts of more are synced where they stand.
+const MOST_AHEAD: usize = 4 << 20;
+const LARGE: usize = 256 << 10;
 
 /// Past this many packs they are merged into one when there is time for it.
 const MANY_PACKS: usize = 50;
@@ -38,9 +46,22 @@ const AUTOMATIC: &str = "refs/automatic/";
 /// while [`Store::exclusive`] is held.
 pub(crate) struct Store {
     root: PathBuf,
+    /// What may have been written together with the store's files.
+    workspace: PathBuf,
     packs: Mutex<Packs>,
     /// For the next object that is read: making it anew costs more than reading a tree.
     spare: Mutex<Option<Inflater>>,
+    /// What would come back after a crash, for the one who has the store.
+    covered: Mutex<Option<Covered>>,
+    /// Sees to it that it is on disk.
+    settling: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let settling = self.settling.get_mut().unwrap_or_else(PoisonError::into_inner);
+        settling.take().map(JoinHandle::join);
+    }
 }
 
 #[derive(Default)]
@@ -50,29 +71,97 @@ struct Packs {
     seen: Option<SystemTime>,
 }
 
-/// Keeps other processes from changing the store.
-pub(crate) struct Exclusive {
-    lock: File,
+/// Files that are in their places and perhaps not on disk; the record ahead of them is.
+struct Covered {
+    record: Record,
+    fresh: Fresh,
 }
 
-impl Exclusive {
-    /// Has the file system's journal written as it stands. Opening the lock made an entry in it.
-    pub(crate) fn go_ahead(&self) {
-        // Only to save time later: whoever needs to know that something is on disk asks for that.
-        let _ = self.lock.sync_all();
+/// What was written and is not on disk yet.
+#[derive(Default)]
+pub(crate) struct Fresh {
+    pub(crate) files: Vec<File>,
+    /// There is so much that it is best to wait for everything on the file system of this folder.
+    pub(crate) system: Option<File>,
+    /// What was replaced, under names in the store. The file system takes its time to free their blocks.
+    pub(crate) replaced: Vec<PathBuf>,
+}
+
+impl Fresh {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.system = self.system.take().or(other.system);
+        self.replaced.extend(other.replaced);
     }
+
+    /// Waits until it, and these folders, are on disk.
+    fn settle(self, folders: &[File]) -> io::Result<()> {
+        let files = self.files.iter().chain(folders).map(Unsynced::File);
+        let done = sync_all(&files.chain(self.system.as_ref().map(Unsynced::System)).collect::<Vec<_>>());
+        for old in self.replaced {
+            // What stays is removed by the next start.
+            let _ = fs::remove_file(old);
+        }
+        done
+    }
+}
+
+impl Covered {
+    /// Waits until everything is on disk: the record has done its service.
+    fn settle(mut self, folders: &[File]) -> io::Result<()> {
+        self.fresh.settle(folders)?;
+        self.record.done()
+    }
+}
+
+/// Keeps others from changing the store, until everything that was put there is on disk.
+pub(crate) struct Exclusive<'s> {
+    store: &'s Store,
+    lock: Option<File>,
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        let (Some(covered), Some(lock)) = (self.store.covered().take(), self.lock.take()) else { return };
+        let Ok(folders) = self.store.folders() else { return };
+        // Nobody waits for this but who wants to change the store next. If it fails, that one does it.
+        let work = move || {
+            let _ = covered.settle(&folders);
+            drop(lock);
+        };
+        let settling = std::thread::Builder::new().name("settle".to_owned()).spawn(work).ok();
+        *self.store.settling.lock().unwrap_or_else(PoisonError::into_inner) = settling;
+    }
+}
+
+/// What a change of the store waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// After a crash the change was made or was not.
+    Whole,
+    /// No crash takes it back.
+    Lasting,
+    /// For nothing, where a crash brings about once more what was to last before it.
+    Covered,
 }
 
 impl Store {
     /// Opens the store, making it when it is not there; what a crash left half-written is removed.
-    pub(crate) fn open(root: &Path) -> io::Result<Self> {
+    pub(crate) fn open(root: &Path, workspace: &Path) -> io::Result<Self> {
         for folder in ["objects/pack", "refs/heads", "refs/snapshots"] {
             fs::create_dir_all(root.join(folder))?;
         }
         write_once(&root.join("HEAD"), "ref: refs/heads/none\n")?;
         write_once(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
-        let store = Self { root: root.to_owned(), packs: Mutex::default(), spare: Mutex::default() };
-        let _alone = store.exclusive()?;
+        let store = Self {
+            root: root.to_owned(),
+            workspace: workspace.to_owned(),
+            packs: Mutex::default(),
+            spare: Mutex::default(),
+            covered: Mutex::default(),
+            settling: Mutex::default(),
+        };
+        let alone = store.exclusive()?;
         for folder in [root.join("objects/pack"), root.to_owned()] {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
@@ -81,14 +170,15 @@ impl Store {
                 }
             }
         }
+        drop(alone);
         Ok(store)
     }
 
     /// Waits until no other process changes the store, and learns what others did.
-    pub(crate) fn exclusive(&self) -> io::Result<Exclusive> {
+    pub(crate) fn exclusive(&self) -> io::Result<Exclusive<'_>> {
         let lock = File::create(self.root.join("lock"))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-        self.finish_publishing()?;
+        self.finish()?;
         let folder = self.root.join("objects/pack");
         let now = fs::metadata(&folder)?.modified().ok();
         let mut packs = self.lock();
@@ -105,23 +195,58 @@ impl Store {
             }
             *packs = Packs { all, seen: now };
         }
-        Ok(Exclusive { lock })
+        Ok(Exclusive { store: self, lock: Some(lock) })
     }
 
-    /// Puts in its place what one who is gone had ready.
-    fn finish_publishing(&self) -> io::Result<()> {
-        let path = self.root.join(PUBLISHING);
-        let Some(list) = found(fs::read(&path))? else { return Ok(()) };
-        for (aside, place) in read_list(&list).unwrap_or_default() {
-            // What is no longer aside is in its place.
-            found(fs::rename(self.root.join(aside), self.root.join(place)))?;
+    /// Sees to what one who is gone, or who failed, has left.
+    fn finish(&self) -> io::Result<()> {
+        *self.covered() = None;
+        let Some(mut record) = Record::load(&self.root)? else { return Ok(()) };
+        // What is in its place was perhaps followed by something newer.
+        if !record.is_placed() {
+            self.remove_unsound(&record)?;
+            let Some(bytes) = record.read()? else { return record.done() };
+            for (place, source) in ahead::parts(&bytes) {
+                let place = self.root.join(place);
+                match source {
+                    Source::Content(content) => {
+                        let folder = place.parent().unwrap_or(&self.root);
+                        Part::new(folder, place.clone(), content.to_vec())?.file.persist(place)?;
+                    }
+                    // What is no longer aside is in its place.
+                    Source::Aside(aside) => drop(found(fs::rename(self.root.join(aside), place))?),
+                }
+            }
         }
-        fs::remove_file(path)
+        // What exactly was written with it nobody knows any more.
+        for root in [&self.root, &self.workspace] {
+            rustix::fs::syncfs(File::open(root)?)?;
+        }
+        record.done()
+    }
+
+    /// Removes packs that came after a record and did not all reach the disk before a crash: nothing that was to last
+    /// is in them.
+    fn remove_unsound(&self, record: &Record) -> io::Result<()> {
+        for entry in fs::read_dir(self.root.join("objects/pack"))? {
+            let (entry, index) = entry.map(|entry| (entry.path(), entry.path().with_extension("idx")))?;
+            let changed = found(fs::metadata(&entry))?.and_then(|data| data.modified().ok());
+            let ours = entry.extension().is_some_and(|extension| extension == "idx" || extension == "pack");
+            if ours && changed.is_some_and(|changed| record.is_before(changed)) && !is_sound(&index) {
+                found(fs::remove_file(&index))?;
+                found(fs::remove_file(index.with_extension("pack")))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether [`Store::exclusive`] may find something to put in its place in the store at `root`.
     pub(crate) fn is_unfinished(root: &Path) -> bool {
-        root.join(PUBLISHING).exists()
+        !matches!(Record::load(root), Ok(None))
+    }
+
+    fn covered(&self) -> MutexGuard<'_, Option<Covered>> {
+        self.covered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Packs> {
@@ -144,14 +269,16 @@ impl Store {
 
     /// Writes what the writer collected, and the files that refer to it, aside.
     pub(crate) fn stage(&self, writer: PackWriter, files: Vec<Draft>) -> io::Result<Staged<'_>> {
-        let pack = if writer.is_empty() { None } else { Some(writer.write()?) };
-        let write = |draft: Draft| {
-            let mut file = temporary(&self.root)?;
-            file.write_all(draft.content.as_bytes())?;
-            Ok((file, draft.path))
-        };
-        let files = files.into_iter().map(write).collect::<io::Result<Vec<_>>>()?;
-        Ok(Staged { store: self, pack, files })
+        let (mut parts, mut pack) = (Vec::new(), None);
+        if !writer.is_empty() {
+            let Written { pack: content, index, objects } = writer.write()?;
+            pack = Some((content.place.clone(), objects));
+            parts.extend([content, index]);
+        }
+        for draft in files {
+            parts.push(Part::new(&self.root, draft.path, draft.content.into_bytes())?);
+        }
+        Ok(Staged { store: self, parts, pack })
     }
 
     /// Copies an object's content into `sink`.
@@ -204,21 +331,36 @@ impl Store {
     }
 
     /// The folders in which names change.
-    fn folders(&self) -> io::Result<[File; 2]> {
-        Ok([File::open(self.root.join("objects/pack"))?, File::open(&self.root)?])
+    fn folders(&self) -> io::Result<[File; 3]> {
+        Ok([File::open(self.root.join("objects/pack"))?, File::open(self.names())?, File::open(&self.root)?])
     }
 
-    /// Waits until the names of all that was kept are on disk.
+    /// Has what was written beside the store on disk before what would bring it about again is forgotten.
+    pub(crate) fn settle_with(&self, fresh: Fresh) -> io::Result<()> {
+        match &mut *self.covered() {
+            Some(covered) => {
+                covered.fresh.add(fresh);
+                Ok(())
+            }
+            None => fresh.settle(&[]),
+        }
+    }
+
+    /// Gives a file that is about to be replaced another name here, where that can be done: freeing its blocks takes
+    /// longer than everything else about replacing it, and can wait.
+    pub(crate) fn keep_a_while(&self, folder: impl AsFd, name: &OsStr) -> Option<PathBuf> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let kept = self.root.join(format!("{TEMPORARY}replaced-{}-{number}", std::process::id()));
+        rustix::fs::linkat(folder, name, CWD, &kept, AtFlags::empty()).is_ok().then_some(kept)
+    }
+
+    /// Waits until all that was put here, and its names, are on disk.
     pub(crate) fn settle(&self) -> io::Result<()> {
-        sync_all(&self.folders()?.each_ref().map(Unsynced::File))
-    }
-
-    /// The same while nobody waits for it.
-    pub(crate) fn settle_later(&self) {
-        if let Ok(folders) = self.folders() {
-            // Without a thread the file system gets there by itself a little later.
-            let work = move || sync_all(&folders.each_ref().map(Unsynced::File));
-            let _ = std::thread::Builder::new().name("settle".to_owned()).spawn(work);
+        let folders = self.folders()?;
+        match self.covered().take() {
+            Some(covered) => covered.settle(&folders),
+            None => sync_all(&folders.each_ref().map(Unsynced::File)),
         }
     }
 
@@ -297,7 +439,7 @@ impl Store {
             }
         }
         let merged =
-            if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(&[], false)?) };
+            if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(Wait::Whole)?) };
         let merged = merged.flatten().map(Arc::new);
         let used = |pack: &Arc<Pack>| pack.objects().iter().any(|(id, _)| reachable.contains(id));
         old.extend(bulky.into_iter().filter(|pack| !used(pack)));
@@ -348,17 +490,18 @@ pub(crate) struct Draft {
 /// New objects and files that refer to them, written aside.
 pub(crate) struct Staged<'s> {
     store: &'s Store,
-    pack: Option<Written>,
-    files: Vec<(NamedTempFile, PathBuf)>,
+    /// In the order in which they go to their places.
+    parts: Vec<Part>,
+    /// The name of the pack among them, and what is in it.
+    pack: Option<(PathBuf, Vec<(Oid, u64)>)>,
 }
 
 impl Staged<'_> {
-    /// Makes it part of the store as soon as it, and `others` with it, is on disk: after a crash each file is the old
-    /// one or the new one, and what it refers to is there. That they are the new ones is sure if it is `lasting`, else
-    /// after [`Store::settle`].
-    pub(crate) fn publish(self, others: &[Unsynced<'_>], lasting: bool) -> io::Result<()> {
+    /// Makes it part of the store: after a crash each file is the old one or the new one, and what it refers to is
+    /// there. That they are the new ones is sure if it is to last.
+    pub(crate) fn publish(self, wait: Wait) -> io::Result<()> {
         let store = self.store;
-        let Some(pack) = self.name(others, lasting)?.map(Arc::new) else { return Ok(()) };
+        let Some(pack) = self.name(wait)?.map(Arc::new) else { return Ok(()) };
         let mut packs = store.lock();
         packs.all.retain(|other| other.path != pack.path);
         packs.all.push(pack);
@@ -366,65 +509,58 @@ impl Staged<'_> {
         Ok(())
     }
 
-    /// What stands aside and where it belongs, in the order in which it goes there.
-    fn aside(&self) -> Vec<(&NamedTempFile, PathBuf)> {
-        let mut aside: Vec<_> = self.pack.iter().flat_map(Written::files).collect();
-        aside.extend(self.files.iter().map(|(file, path)| (file, path.clone())));
-        aside
-    }
-
-    fn name(self, others: &[Unsynced<'_>], lasting: bool) -> io::Result<Option<Pack>> {
-        let aside = self.aside();
-        let lasting = lasting && !aside.is_empty();
-        // Gone before what it lists, should something fail.
-        let list = if lasting { Some(List::write(&self.store.root, &aside)?) } else { None };
-        let folders = if lasting { Some(self.store.folders()?) } else { None };
-        let mut all: Vec<_> = aside.iter().map(|(file, _)| Unsynced::File(file.as_file())).collect();
-        all.extend(list.iter().map(|list| Unsynced::File(&list.file)));
-        all.extend(folders.iter().flatten().map(Unsynced::File));
-        all.extend(others);
-        sync_all(&all)?;
-        let pack = self.pack.map(Written::publish).transpose()?;
-        for (file, path) in self.files {
-            file.persist(path)?;
+    fn name(mut self, wait: Wait) -> io::Result<Option<Pack>> {
+        let mut covered = self.store.covered();
+        if wait == Wait::Lasting && !self.parts.is_empty() {
+            *covered = Some(Covered { record: self.write_ahead()?, fresh: Fresh::default() });
         }
-        Ok(pack)
-    }
-}
-
-/// The list of what stands aside, as long as it does.
-struct List {
-    file: File,
-    path: PathBuf,
-}
-
-impl List {
-    fn write(root: &Path, aside: &[(&NamedTempFile, PathBuf)]) -> io::Result<Self> {
-        let path = root.join(PUBLISHING);
-        let mut list = Self { file: File::create(&path)?, path };
-        let mut text = String::new();
-        for (file, place) in aside {
-            let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
-            let _ = writeln!(text, "{}\t{}", below(file.path()), below(place));
+        let here = covered.as_mut().filter(|_| wait != Wait::Whole);
+        match here {
+            Some(Covered { record, fresh }) => {
+                for Part { file, place, .. } in self.parts {
+                    fresh.replaced.extend(self.store.keep_a_while(CWD, place.as_os_str()));
+                    fresh.files.push(file.persist(place)?);
+                }
+                record.placed()?;
+            }
+            None => {
+                let files: Vec<_> =
+                    self.parts.iter().map(|part| Unsynced::File(part.file.as_file())).collect();
+                sync_all(&files)?;
+                for Part { file, place, .. } in self.parts {
+                    file.persist(place)?;
+                }
+            }
         }
-        let text = format!("{}\n{text}", Kind::Blob.id(text.as_bytes()));
-        list.file.write_all(text.as_bytes())?;
-        Ok(list)
+        self.pack.map(|(path, objects)| Pack::new(path, objects)).transpose()
     }
-}
 
-impl Drop for List {
-    fn drop(&mut self) {
-        // One that stays leads nowhere: what it lists is in its place or gone.
-        let _ = fs::remove_file(&self.path);
+    /// Has everything on disk in a record.
+    fn write_ahead(&mut self) -> io::Result<Record> {
+        let root = &self.store.root;
+        let size = |part: &Part| part.content.as_ref().map_or(0, Vec::len);
+        if self.parts.iter().map(size).sum::<usize>() > MOST_AHEAD {
+            for part in self.parts.iter_mut().filter(|part| size(part) > LARGE) {
+                part.content = None;
+            }
+        }
+        let aside = self.parts.iter().filter(|part| part.content.is_none());
+        let aside: Vec<_> = aside.map(|part| Unsynced::File(part.file.as_file())).collect();
+        if !aside.is_empty() {
+            // Their names too must be there before the record tells of them.
+            let folder = File::open(root.join("objects/pack"))?;
+            sync_all(&[aside, vec![Unsynced::File(&folder)]].concat())?;
+        }
+        let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
+        let parts = self.parts.iter().map(|part| {
+            let source = match &part.content {
+                Some(content) => Source::Content(content),
+                None => Source::Aside(below(part.file.path())),
+            };
+            (below(&part.place), source)
+        });
+        Record::write(root, parts)
     }
-}
-
-/// What stands aside and where it belongs; `None` when the list was never finished.
-fn read_list(list: &[u8]) -> Option<Vec<(&str, &str)>> {
-    let (id, rest) = std::str::from_utf8(list).ok()?.split_once('\n')?;
-    (Oid::parse(id)? == Kind::Blob.id(rest.as_bytes())).then_some(())?;
-    rest.lines().map(|line| line.split_once('\t')).collect()
 }
 
 /// Git refuses some names that we allow (`a..b`, `x.lock`, a dot at either end).
@@ -466,36 +602,83 @@ impl Write for Beginning {
 mod tests {
     use super::*;
 
-    /// A process is killed, or the power fails, after the one wait for the disk and before anything is in its place.
+    fn read(store: &Store, id: Oid) -> Option<Vec<u8>> {
+        store.contains(&id).then(|| store.read(&id).unwrap())
+    }
+
+    /// A process is killed after the one wait for the disk and before anything is in its place.
     #[test]
     fn what_stands_ready_is_put_in_its_place_by_the_next() {
         let folder = tempfile::tempdir().unwrap();
-        let id = Kind::Blob.id(b"content");
-        let killed = |cut: usize| {
-            let store = Store::open(folder.path()).unwrap();
-            let mut writer = store.writer();
-            writer.put(Kind::Blob, id, b"content").unwrap();
-            let staged = store.stage(writer, vec![store.naming("s", &id)]).unwrap();
-            std::mem::forget(List::write(folder.path(), &staged.aside()).unwrap());
-            std::mem::forget(staged);
-            let list = File::options().write(true).open(folder.path().join(PUBLISHING)).unwrap();
-            list.set_len(list.metadata().unwrap().len() - cut as u64).unwrap();
-            assert!(Store::is_unfinished(folder.path()));
-        };
-        let left = || {
-            let names = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
-            let all = names(folder.path()).chain(names(&folder.path().join("objects/pack")));
-            all.filter(|name| name == PUBLISHING || name.to_string_lossy().starts_with(TEMPORARY)).count()
-        };
-        for cut in [1, 40, 200] {
-            killed(cut);
-            let store = Store::open(folder.path()).unwrap();
-            assert!(store.get_ref("s").unwrap().is_none() && !store.contains(&id), "{cut}");
-            assert_eq!(left(), 0, "{cut}");
+        let root = folder.path();
+        let open = || Store::open(root, root).unwrap();
+        // One is small enough for the record, the other is not.
+        let large: Vec<u8> = (0..MOST_AHEAD as u32).flat_map(|n| (n * 31).to_le_bytes()).collect();
+        for content in [&b"content"[..], &large] {
+            let id = Kind::Blob.id(content);
+            let killed = |whole: bool| {
+                let store = open();
+                let _alone = store.exclusive().unwrap();
+                let mut writer = store.writer();
+                writer.put(Kind::Blob, id, content).unwrap();
+                let mut staged = store.stage(writer, vec![store.naming("s", &id)]).unwrap();
+                std::mem::forget(staged.write_ahead().unwrap());
+                std::mem::forget(staged);
+                assert!(Store::is_unfinished(root));
+                if !whole {
+                    let file = File::options().write(true).open(root.join("ahead")).unwrap();
+                    std::os::unix::fs::FileExt::write_all_at(&file, b"?", 4096).unwrap();
+                }
+            };
+            let left = || {
+                let names = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+                let all = names(root).chain(names(&root.join("objects/pack")));
+                all.filter(|name| name.to_string_lossy().starts_with(TEMPORARY)).count()
+            };
+            killed(false);
+            let store = open();
+            assert!(store.get_ref("s").unwrap().is_none() && !store.contains(&id));
+            assert!(left() == 0 && !Store::is_unfinished(root));
+            killed(true);
+            let store = open();
+            assert_eq!(store.get_ref("s").unwrap(), Some(id));
+            assert!(read(&store, id).unwrap() == content);
+            assert!(left() == 0 && !Store::is_unfinished(root));
+            assert!(store.delete_ref("s").unwrap());
         }
-        killed(0);
-        let store = Store::open(folder.path()).unwrap();
-        assert_eq!((store.get_ref("s").unwrap(), store.read(&id).unwrap()), (Some(id), b"content".to_vec()));
-        assert_eq!(left(), 0);
+    }
+
+    /// What came after a record stays after a kill; if the power fails, the record is what counts.
+    #[test]
+    fn what_was_put_in_its_place_is_not_put_there_again_after_a_kill() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let [old, new] = [b"old", b"new"].map(|content| Kind::Blob.id(content));
+        for power in [false, true] {
+            let store = Store::open(root, root).unwrap();
+            let alone = store.exclusive().unwrap();
+            for (id, content, wait) in [(old, b"old", Wait::Lasting), (new, b"new", Wait::Covered)] {
+                let mut writer = store.writer();
+                writer.put(Kind::Blob, id, content).unwrap();
+                let draft = store.naming_automatic([(1, id)].into_iter());
+                store.stage(writer, vec![draft]).unwrap().publish(wait).unwrap();
+            }
+            // Killed: nobody sees to it.
+            *store.covered() = None;
+            drop(alone);
+            assert!(Store::is_unfinished(root));
+            if power {
+                ahead::tests::lose_power(root);
+                for pack in fs::read_dir(root.join("objects/pack")).unwrap() {
+                    File::create(pack.unwrap().path()).unwrap();
+                }
+                File::create(root.join(PACKED_REFS)).unwrap();
+            }
+            let next = Store::open(root, root).unwrap();
+            let (id, content) = if power { (old, b"old") } else { (new, b"new") };
+            assert_eq!(next.automatic().unwrap(), [(1, id)], "{power}");
+            assert_eq!(read(&next, id).unwrap(), content);
+            assert!(!Store::is_unfinished(root));
+        }
     }
 }

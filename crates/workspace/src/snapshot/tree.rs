@@ -275,7 +275,7 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::store::Wait, *};
 
     fn file(content: &[u8]) -> Known {
         Known { entry: Entry { mode: Mode::File, id: Kind::Blob.id(content) }, stamp: None }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn an_incremental_tree_is_the_tree_built_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = Store::open(folder.path(), folder.path()).unwrap();
         let mut grown = Folder::default();
         let mut writer = store.writer();
         for name in ["a", "b/c", "b/d/e", "b/d/f", "z"] {
@@ -303,13 +303,13 @@ mod tests {
         }
         fresh.set_folder(b"empty/inner");
         assert_eq!(fresh.write(&store, &mut writer).unwrap(), id);
-        store.stage(writer, Vec::new()).unwrap().publish(&[], false).unwrap();
+        store.stage(writer, Vec::new()).unwrap().publish(Wait::Whole).unwrap();
         let mut other = fresh.clone();
         other.remove(b"b");
         other.set(b"new", file(b"n"));
         let mut writer = store.writer();
         let changed = other.write(&store, &mut writer).unwrap();
-        store.stage(writer, Vec::new()).unwrap().publish(&[], false).unwrap();
+        store.stage(writer, Vec::new()).unwrap().publish(Wait::Whole).unwrap();
         let read = |id: &Oid| store.tree(id);
         let found = Differences::between(&read, id, changed).unwrap();
         let paths: Vec<&[u8]> = found.files.iter().map(|difference| &difference.path[..]).collect();

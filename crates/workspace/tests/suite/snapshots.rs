@@ -16,7 +16,7 @@ pub(crate) fn who() -> Caller {
 }
 
 pub(crate) struct Place {
-    _temp: tempfile::TempDir,
+    _temp: Vec<tempfile::TempDir>,
     pub(crate) root: PathBuf,
     pub(crate) store: PathBuf,
 }
@@ -26,7 +26,17 @@ impl Place {
         let temp = tempfile::tempdir().unwrap();
         let (root, store) = (temp.path().join("work"), temp.path().join("store"));
         fs::create_dir(&root).unwrap();
-        Self { _temp: temp, root, store }
+        Self { _temp: vec![temp], root, store }
+    }
+
+    /// With the store on another file system, in memory: for hundreds of steps that are not about waiting for a disk.
+    pub(crate) fn with_store_in_memory() -> Self {
+        let mut place = Self::new();
+        if let Ok(memory) = tempfile::tempdir_in("/dev/shm") {
+            place.store = memory.path().join("store");
+            place._temp.push(memory);
+        }
+        place
     }
 
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {

@@ -384,7 +384,7 @@ fn change(random: &mut Random, root: &Path, round: usize) {
 #[test]
 fn whatever_was_done_goes_back_by_events_alone() {
     for seed in 1..=6 {
-        let history = History::new(true);
+        let history = History::of(Place::with_store_in_memory(), true);
         let mut random = Random(seed * 7919);
         let mut states: Vec<BTreeMap<String, String>> = Vec::new();
         for round in 0..60 {
