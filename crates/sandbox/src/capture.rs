@@ -1,7 +1,6 @@
 //! Bytes of a stream, all of them or the head and the tail, in bounded memory.
 
 use std::collections::VecDeque;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// Keeps everything, or the first and last bytes up to a limit.
 pub(crate) struct Capture {
@@ -14,14 +13,6 @@ pub(crate) struct Capture {
 impl Capture {
     pub(crate) fn new(limit: Option<usize>) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), limit, omitted: 0 }
-    }
-
-    /// Takes a stream to its end.
-    pub(crate) async fn fill(&mut self, mut from: impl AsyncRead + Unpin) {
-        let mut buffer = vec![0; 64 * 1024];
-        while let Ok(n @ 1..) = from.read(&mut buffer).await {
-            self.push(&buffer[..n]);
-        }
     }
 
     pub(crate) fn push(&mut self, mut data: &[u8]) {

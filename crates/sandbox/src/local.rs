@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncWriteExt as _, Interest, unix::AsyncFd},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest, unix::AsyncFd},
     sync::{Semaphore, watch},
 };
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// As many collected calls at a time as the limit of open files bears; more wait for their turn.
-pub(crate) static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
+static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
     let files = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     Semaphore::new(usize::try_from(files / 8).unwrap_or(usize::MAX).clamp(8, 4096))
 });
@@ -245,9 +245,12 @@ async fn attend(call: &mut Call, kill: &CancellationToken) -> Result<End, Why> {
     Err(Why::Cancelled)
 }
 
-async fn collect(from: Output, limit: Option<usize>) -> (Vec<u8>, u64) {
+async fn collect(mut from: Output, limit: Option<usize>) -> (Vec<u8>, u64) {
     let mut capture = Capture::new(limit);
-    capture.fill(from).await;
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
+        capture.push(&buffer[..n]);
+    }
     capture.finish()
 }
 

@@ -4,17 +4,12 @@
 //! last word, behind a mark no program knows; whatever the client adds after it is not the command's.
 
 use std::{
-    future::Future as _,
     io,
     pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
-    time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, ReadBuf},
-    sync::watch,
-    time::Sleep,
-};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// The script's last word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +40,14 @@ fn needle(mark: &str) -> Vec<u8> {
     format!("\u{1e}{mark} ").into_bytes()
 }
 
-/// A word that nothing has followed for so long is the last one. Engines lose the end of a short program now and then,
-/// and their clients would wait for it for ever.
-const SETTLED: Duration = Duration::from_secs(3);
+/// Takes the last word out of what was collected.
+pub(super) fn take(stderr: &mut Vec<u8>, mark: &str) -> Option<LastWord> {
+    let needle = needle(mark);
+    let at = stderr.windows(needle.len()).rposition(|window| window == needle)?;
+    let word = LastWord::parse(&stderr[at + needle.len()..]);
+    stderr.truncate(at);
+    word
+}
 
 /// What is known of a live command's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,21 +60,11 @@ pub(super) enum Heard {
     Silence,
 }
 
-/// Told by the stream to whoever waits for the command.
-pub(super) type Hearing = watch::Receiver<Heard>;
+/// Shared between the stream and the handle of a live command.
+pub(super) type Hearing = Arc<Mutex<Heard>>;
 
-/// The code of a command that has ended, while its client does not see that.
-pub(super) async fn lingering(hearing: &Hearing) -> i32 {
-    let mut hearing = hearing.clone();
-    let heard =
-        hearing.wait_for(|heard| matches!(heard, Heard::Word(LastWord::Code(_)))).await.map(|heard| *heard);
-    match heard {
-        Ok(Heard::Word(LastWord::Code(code))) => {
-            tokio::time::sleep(SETTLED).await;
-            code
-        }
-        _ => std::future::pending().await,
-    }
+pub(super) fn heard(hearing: &Hearing) -> Heard {
+    *hearing.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A stream without the last word, which it passes on.
@@ -84,57 +74,43 @@ pub(super) struct Listener {
     /// Read but not given out yet: `ready` bytes can go, the others may be the beginning of the last word.
     held: Vec<u8>,
     ready: usize,
-    /// Since when a word has been the last one.
-    settling: Option<Pin<Box<Sleep>>>,
     ended: bool,
-    told: watch::Sender<Heard>,
+    hearing: Hearing,
 }
 
 impl Listener {
     pub(super) fn new(inner: Box<dyn AsyncRead + Send + Unpin>, mark: &str) -> (Self, Hearing) {
-        let (told, hearing) = watch::channel(Heard::NotYet);
-        let (held, ready, settling, ended) = (Vec::new(), 0, None, false);
-        (Self { inner, needle: needle(mark), held, ready, settling, ended, told }, hearing)
+        let hearing = Arc::new(Mutex::new(Heard::NotYet));
+        let listener = Self {
+            inner,
+            needle: needle(mark),
+            held: Vec::new(),
+            ready: 0,
+            ended: false,
+            hearing: Arc::clone(&hearing),
+        };
+        (listener, hearing)
     }
 
     /// How much of what is held can be given out.
     fn sort(&mut self) {
-        let first = self.held.len().saturating_sub(LONGEST);
         let suspicious = |at: &usize| {
             let rest = &self.held[*at..];
             let common = rest.len().min(self.needle.len());
-            rest[..common] == self.needle[..common]
+            rest.len() <= LONGEST && rest[..common] == self.needle[..common]
         };
-        self.ready = (first..self.held.len()).find(suspicious).unwrap_or(self.held.len());
-    }
-
-    /// The last word, if it is that, and where it stands. A program may have said something like it before.
-    fn word(&self) -> Option<(usize, LastWord)> {
-        let at = self.held.windows(self.needle.len()).rposition(|window| window == self.needle)?;
-        Some((at, LastWord::parse(&self.held[at + self.needle.len()..])?))
+        self.ready = (0..self.held.len()).find(suspicious).unwrap_or(self.held.len());
     }
 
     fn finish(&mut self) {
         self.ended = true;
-        let heard = match self.word() {
-            Some((at, word)) => {
-                self.held.truncate(at);
-                Heard::Word(word)
-            }
-            None => Heard::Silence,
-        };
-        self.ready = self.held.len();
-        // Nobody may be waiting.
-        let _ = self.told.send(heard);
-    }
-
-    /// Whether a whole word has been the last one for long enough.
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.held.last() != Some(&b'\n') || self.word().is_none() {
-            return Poll::Pending;
+        let word = self.held[self.ready..].strip_prefix(&self.needle[..]).and_then(LastWord::parse);
+        match word {
+            Some(_) => self.held.truncate(self.ready),
+            None => self.ready = self.held.len(),
         }
-        let settling = self.settling.get_or_insert_with(|| Box::pin(tokio::time::sleep(SETTLED)));
-        settling.as_mut().poll(cx)
+        let heard = word.map_or(Heard::Silence, Heard::Word);
+        *self.hearing.lock().unwrap_or_else(PoisonError::into_inner) = heard;
     }
 }
 
@@ -157,16 +133,10 @@ impl AsyncRead for Listener {
             }
             let mut chunk = [0; 16 * 1024];
             let mut chunk = ReadBuf::new(&mut chunk);
-            let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(cx, &mut chunk) else {
-                ready!(self.poll_settled(cx));
-                self.finish();
-                continue;
-            };
-            read?;
+            ready!(Pin::new(&mut self.inner).poll_read(cx, &mut chunk))?;
             if chunk.filled().is_empty() {
                 self.finish();
             } else {
-                self.settling = None;
                 self.held.extend_from_slice(chunk.filled());
                 self.sort();
             }
@@ -177,7 +147,15 @@ impl AsyncRead for Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::AsyncReadExt as _;
+
+    #[test]
+    fn the_last_word_is_taken_out_of_stderr() {
+        let mut stderr = b"warning\n\x1em1. 0\nfake\n\x1em1. 7\ncommand terminated\n".to_vec();
+        assert_eq!(take(&mut stderr, "m1."), Some(LastWord::Code(7)));
+        assert_eq!(stderr, b"warning\n\x1em1. 0\nfake\n");
+        assert_eq!(take(&mut stderr, "m2."), None);
+    }
 
     /// Reads in the given pieces; what came through, and what was heard.
     async fn listened(pieces: &[&'static [u8]]) -> (Vec<u8>, Heard) {
@@ -188,8 +166,7 @@ mod tests {
         let (mut listener, hearing) = Listener::new(chain, "m1.");
         let mut text = Vec::new();
         listener.read_to_end(&mut text).await.unwrap();
-        let heard = *hearing.borrow();
-        (text, heard)
+        (text, heard(&hearing))
     }
 
     #[tokio::test]
@@ -202,25 +179,6 @@ mod tests {
             (b"a\x1em2. x\x1em1b".to_vec(), Heard::Silence)
         );
         assert_eq!(listened(&[]).await, (Vec::new(), Heard::Silence));
-        assert_eq!(
-            listened(&[b"w\n\x1em1. 0\nfake\n\x1em1. 7\nit ended\n"]).await,
-            (b"w\n\x1em1. 0\nfake\n".to_vec(), code(7))
-        );
         assert_eq!(listened(&[b"\x1em1. missing\n"]).await, (Vec::new(), Heard::Word(LastWord::Missing)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stream_whose_end_is_lost_ends_with_the_last_word() {
-        let (mut near, far) = tokio::io::duplex(64);
-        let (mut listener, hearing) = Listener::new(Box::new(far), "m1.");
-        near.write_all(b"all\x1em1. 0\n").await.unwrap();
-        let mut text = Vec::new();
-        let early = tokio::time::timeout(SETTLED / 2, listener.read_to_end(&mut text)).await;
-        assert!(early.is_err() && *hearing.borrow() == Heard::NotYet, "something may follow");
-        near.write_all(b"not\x1em1. 3\n").await.unwrap();
-        listener.read_to_end(&mut text).await.unwrap();
-        assert_eq!(text, b"all\x1em1. 0\nnot");
-        assert_eq!(*hearing.borrow(), Heard::Word(LastWord::Code(3)));
-        assert_eq!(lingering(&hearing).await, 3);
     }
 }

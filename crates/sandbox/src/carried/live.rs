@@ -3,18 +3,14 @@
 use super::{
     Mark,
     last_word::{self, Heard, Hearing, LastWord, Listener},
-    scripts::SWEPT,
 };
-use crate::{Control, Outcome, Process, Request, Sandbox as _, StartRequest, Stdio, direct::Direct};
+use crate::{Control, Outcome, Process, Request, Sandbox as _, Stdio, direct::Direct};
 use futures_util::future::BoxFuture;
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWrite},
-    sync::watch,
-};
+use tokio::sync::watch;
 
 /// By then a client is ready for whatever comes.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -43,7 +39,7 @@ impl Sweep {
     /// Runs it once and says how it went.
     pub(super) async fn run(mut self) -> Outcome {
         match self.0.take() {
-            Some(sweep) => once(&sweep.0, &sweep.1).await,
+            Some(sweep) => sweep.1.spawn(sweep.0).await.outcome,
             None => Outcome::Exited(0),
         }
     }
@@ -64,38 +60,17 @@ impl Sweep {
         runtime.spawn(async move {
             // A client that could not get through has ended nobody.
             for _ in 0..TRIES {
-                if once(&request, &client).await.success() {
+                if client.spawn(request.clone()).await.outcome.success() {
                     break;
                 }
                 tokio::time::sleep(PAUSE).await;
             }
             drop(done);
             tokio::time::sleep(LATE).await;
-            once(&request, &client).await;
+            client.spawn(request).await;
         });
         Some(receiver)
     }
-}
-
-/// One try. It is done when it says so: its client, too, may wait for an end that was lost.
-async fn once(request: &Request, client: &Direct) -> Outcome {
-    let Request { command, args, timeout, .. } = request.clone();
-    let Some(streaming) = client.streaming() else { return Outcome::Cancelled };
-    let start = StartRequest { command, args, stdio: Stdio::Merged, ..StartRequest::default() };
-    let mut process = match streaming.start(start).await {
-        Ok(process) => process,
-        Err(outcome) => return outcome,
-    };
-    let swept = async {
-        let mut said = Vec::new();
-        while matches!(process.stdout.read_buf(&mut said).await, Ok(1..)) {
-            if said.windows(SWEPT.len()).any(|window| window == SWEPT.as_bytes()) {
-                return Outcome::Exited(0);
-            }
-        }
-        process.control.wait().await
-    };
-    tokio::time::timeout(timeout, swept).await.unwrap_or(Outcome::TimedOut)
 }
 
 impl Drop for Sweep {
@@ -117,11 +92,8 @@ pub(super) struct Carry {
     inner: Arc<dyn Control>,
     far: Mutex<Far>,
     hearing: Hearing,
-    /// The code of a program that has ended, though its client has not.
-    settled: OnceLock<i32>,
     place: String,
     started: Instant,
-    _unused: Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
 }
 
 impl Carry {
@@ -132,8 +104,10 @@ impl Carry {
         place: String,
         sweep: Sweep,
     ) -> Process {
-        // It was for the script; closed at once it might take with it what is still on its way.
-        let unused = if stdio == Stdio::Merged { inner.stdin.take() } else { None };
+        if stdio == Stdio::Merged {
+            // It was for the script.
+            inner.stdin = None;
+        }
         // The script speaks on stderr, wherever that goes.
         let hearing = match inner.stderr.take() {
             Some(stderr) => {
@@ -149,15 +123,7 @@ impl Carry {
         };
         let far = Mutex::new(Far::Armed(sweep));
         let started = Instant::now();
-        let control = Box::new(Self {
-            inner: inner.control.into(),
-            far,
-            hearing,
-            settled: OnceLock::new(),
-            place,
-            started,
-            _unused: Mutex::new(unused),
-        });
+        let control = Box::new(Self { inner: inner.control.into(), far, hearing, place, started });
         Process { control, ..inner }
     }
 
@@ -186,16 +152,8 @@ impl Carry {
 impl Control for Carry {
     fn wait(&self) -> BoxFuture<'_, Outcome> {
         Box::pin(async {
-            let outcome = tokio::select! {
-                biased;
-                outcome = self.inner.wait() => outcome,
-                code = last_word::lingering(&self.hearing) => {
-                    let _ = self.settled.set(code);
-                    self.kill();
-                    self.inner.wait().await
-                }
-            };
-            let heard = *self.hearing.borrow();
+            let outcome = self.inner.wait().await;
+            let heard = last_word::heard(&self.hearing);
             if let Heard::Word(LastWord::Code(code)) = heard
                 && matches!(outcome, Outcome::Exited(_))
             {
@@ -205,9 +163,6 @@ impl Control for Carry {
             if let Some(mut sweeping) = self.sweep() {
                 // Closed means done.
                 let _ = sweeping.changed().await;
-            }
-            if let Some(&code) = self.settled.get() {
-                return super::from_code(code);
             }
             match (outcome, heard) {
                 (Outcome::Exited(code), Heard::Silence) => Outcome::Transport {

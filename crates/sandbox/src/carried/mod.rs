@@ -16,7 +16,7 @@
 //!
 //! The mark is a variable in the environment. A program that wipes its environment *and* leaves its parent
 //! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`, `cat`,
-//! `head`, `rm` and `sleep`, for terminals `stty`.
+//! `rm` and `sleep`, for terminals `stty`.
 
 mod config;
 mod docker;
@@ -34,12 +34,12 @@ pub(crate) use rooms::run_factory;
 
 use crate::{
     Closer, EnvEntry, Outcome, Process, Request, Response, Sandbox, StartRequest, Stdio, StreamingSandbox,
-    capture::Capture, direct::Direct, host_variables, local::TURNS,
+    direct::Direct, host_variables,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use last_word::{Heard, LastWord, Listener};
+use last_word::LastWord;
 use live::{Carry, Sweep};
-use scripts::{SWEEP, SWEPT, WRAP};
+use scripts::{SWEEP, WRAP};
 use std::{
     fmt,
     sync::{
@@ -49,7 +49,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::Mutex,
 };
 
@@ -58,16 +58,13 @@ const FIND: &str = "command -v \"$1\" >/dev/null 2>&1 || exit 97";
 const MISSING: i32 = 97;
 
 /// How long the far side may take to say so: the first call may find its machine busy or its image cold.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often a guard hears from here.
 const BEAT: Duration = Duration::from_secs(2);
 
 /// How long ending the leftovers may take: they may be what keeps the machine busy.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(40);
-
-/// How long a client may take to end after the script it carried.
-const CLIENT_END: Duration = Duration::from_secs(3);
 
 /// The words that bring a script to the far side.
 pub(crate) trait Carrier: Send + Sync + 'static {
@@ -82,7 +79,7 @@ pub(crate) trait Carrier: Send + Sync + 'static {
 
     /// A local command that ends everything at the far side that bears the mark.
     fn ending(&self, mark: &Mark) -> Vec<String> {
-        self.script(format!("{SWEEP}sweep \"$1\" hard\necho '{SWEPT}'"), mark)
+        self.script(format!("{SWEEP}sweep \"$1\" hard"), mark)
     }
 
     /// A script at the far side that is given the mark.
@@ -168,67 +165,44 @@ impl Carried {
             () = request.cancel.cancelled() => return Response::nothing(Outcome::Cancelled),
             () = tokio::time::sleep_until(deadline) => return Response::nothing(Outcome::TimedOut),
         }
+        let timeout = deadline.duration_since(tokio::time::Instant::now()).max(Duration::from_millis(1));
         let mark = self.next_mark();
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let (entries, mut stdin) = variables(&request.env);
-        let size = Some(request.stdin.len());
         stdin.append(&mut request.stdin);
-        let words =
-            Words { mode: "collected", entries, size, command: &request.command, args: &request.args };
-        let (command, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, false));
+        let words = Words { mode: "collected", entries, command: &request.command, args: &request.args };
+        let (program, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, false));
+        let carried =
+            Request { command: program, args, env: Vec::new(), stdin, cwd: None, timeout, ..request.clone() };
         // A dropped future must leave nothing at the far side either.
         let sweep = self.sweeper(&mark);
-        let turn = TURNS.acquire().await;
-        let client = match self.start_client(StartRequest { command, args, ..StartRequest::default() }).await
-        {
-            Ok(client) => client,
-            Err(outcome) => {
-                sweep.disarm();
-                return Response::nothing(outcome);
-            }
-        };
-        let mut heard = Collected::new(request.capture_limit);
-        let stopped = tokio::select! {
-            biased;
-            () = request.cancel.cancelled() => Some(Outcome::Cancelled),
-            () = heard.listen(client.stdin, client.stdout, client.stderr, &stdin, &mark) => None,
-            () = tokio::time::sleep_until(deadline) => Some(Outcome::TimedOut),
-        };
-        let control = client.control;
-        let last = heard.last;
-        let (stdout, mut stderr, omitted) = heard.finish();
-        let outcome = match (stopped, last) {
-            (Some(outcome), _) => {
-                control.kill();
-                drop(turn);
-                control.wait().await;
+        let mut response = self.client.spawn(carried).await;
+        let word = last_word::take(&mut response.stderr, &mark.to_string());
+        response.outcome = match (word, response.outcome) {
+            (_, outcome @ (Outcome::TimedOut | Outcome::Cancelled)) => {
                 sweep.finish().await;
                 outcome
             }
-            (None, Some(word)) => {
-                if tokio::time::timeout(CLIENT_END, control.wait()).await.is_ok() {
-                    sweep.disarm();
-                } else {
-                    control.kill();
-                    drop(turn);
-                    sweep.finish().await;
-                }
+            (Some(word), _) => {
+                sweep.disarm();
                 if word == LastWord::Missing {
                     // Only the complaint about it.
-                    stderr.clear();
+                    response.stderr.clear();
                 }
                 self.outcome(word, &request.command, cwd.as_deref())
             }
-            (None, None) => {
-                let outcome = control.wait().await;
-                drop(turn);
+            (None, Outcome::NotFound { command }) => {
+                sweep.disarm();
+                Outcome::Transport { why: format!("{command}: not found on this machine") }
+            }
+            (None, outcome) => {
                 sweep.finish().await;
-                let said = String::from_utf8_lossy(&stderr).trim().to_owned();
+                let said = String::from_utf8_lossy(&response.stderr).trim().to_owned();
                 let said = if said.is_empty() { outcome.to_string() } else { said };
                 Outcome::Transport { why: format!("{}: {said}", self.carrier.place()) }
             }
         };
-        Response { stdout, stderr, omitted, outcome, notes: control.notes() }
+        response
     }
 
     fn outcome(&self, word: LastWord, command: &str, cwd: Option<&str>) -> Outcome {
@@ -255,8 +229,7 @@ impl Carried {
             Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
         };
         let (entries, header) = variables(&request.env);
-        let size = (request.stdio == Stdio::Merged).then_some(0);
-        let words = Words { mode: &mode, entries, size, command: &request.command, args: &request.args };
+        let words = Words { mode: &mode, entries, command: &request.command, args: &request.args };
         let (command, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, terminal));
         let stdio = request.stdio;
         let started = StartRequest { command, args, stdio, ..StartRequest::default() };
@@ -315,8 +288,7 @@ impl Carried {
         argv.extend(["sh".to_owned(), "-c".to_owned(), format!("{SWEEP}{WRAP}"), "sh".to_owned()]);
         argv.extend([mark.to_string(), words.mode.to_owned()]);
         argv.push(cwd.or(self.carrier.workdir()).unwrap_or_default().to_owned());
-        let size = words.size.map_or_else(|| "-".to_owned(), |size| size.to_string());
-        argv.extend([words.entries.to_string(), size, words.command.to_owned()]);
+        argv.extend([words.entries.to_string(), words.command.to_owned()]);
         if words.command.contains('=') {
             // Or `env` would take it for a variable.
             argv.extend(["sh", "-c", "exec \"$@\"", "sh"].map(str::to_owned));
@@ -402,57 +374,6 @@ impl Closer for Carried {
     }
 }
 
-/// What a collected command said, and its last word.
-struct Collected {
-    stdout: Capture,
-    stderr: Capture,
-    last: Option<LastWord>,
-}
-
-impl Collected {
-    fn new(limit: Option<usize>) -> Self {
-        Self { stdout: Capture::new(limit), stderr: Capture::new(limit), last: None }
-    }
-
-    /// Hands stdin over and listens until both streams have ended. The script has a last word on each, so that neither
-    /// is taken for complete before it is.
-    async fn listen(
-        &mut self,
-        mut stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-        stdout: Box<dyn AsyncRead + Send + Unpin>,
-        stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
-        data: &[u8],
-        mark: &Mark,
-    ) {
-        let mark = mark.to_string();
-        let (stdout, _) = Listener::new(stdout, &mark);
-        let (stderr, hearing) = Listener::new(stderr.unwrap_or_else(|| Box::new(tokio::io::empty())), &mark);
-        let feed = async {
-            if let Some(stdin) = &mut stdin {
-                // A client that is gone says so in the end.
-                let _ = stdin.write_all(data).await;
-                let _ = stdin.flush().await;
-            }
-            // The script knows how much there is: closed at once, it might take with it what is still on its way.
-            std::future::pending::<()>().await;
-        };
-        let listen = async { tokio::join!(self.stdout.fill(stdout), self.stderr.fill(stderr)) };
-        tokio::select! {
-            () = feed => {}
-            _ = listen => {}
-        }
-        self.last = match *hearing.borrow() {
-            Heard::Word(word) => Some(word),
-            _ => None,
-        };
-    }
-
-    fn finish(self) -> (Vec<u8>, Vec<u8>, u64) {
-        let ((stdout, left_out), (stderr, left_out_too)) = (self.stdout.finish(), self.stderr.finish());
-        (stdout, stderr, left_out + left_out_too)
-    }
-}
-
 /// A local command that ends something elsewhere.
 fn sweep(name: &str, words: Vec<String>) -> Sweep {
     let (command, args) = head_and_rest(words);
@@ -527,8 +448,6 @@ fn variables(env: &[EnvEntry]) -> (usize, Vec<u8>) {
 struct Words<'a> {
     mode: &'a str,
     entries: usize,
-    /// How many bytes its stdin has, when that is known.
-    size: Option<usize>,
     command: &'a str,
     args: &'a [String],
 }

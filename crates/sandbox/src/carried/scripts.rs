@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 ///
 /// A look is certain when no process but its own began meanwhile, as the kernel's last process id tells, and
 /// nobody is without an environment, as a process is that is about to become another program or is dying.
+/// Where many calls run at once, processes begin all the time: five looks that find nobody are enough for a command that
+/// has ended by itself, or the looks of all calls would keep each other from an end.
 /// Whole process groups go at once, since a group cannot fork its way out of a signal. A program that still
 /// forks its way out, always in a new session, is met by stopping everybody (in a container, not on a whole
 /// machine) for as long as one look takes; only one sweep at a time may do that, or two could stop each other.
@@ -15,11 +17,11 @@ use std::collections::BTreeMap;
 /// A `hard` sweep also leaves a sign for the script of its call, which may be on its way still: see [`WRAP`].
 pub(super) const SWEEP: &str = r#"cs_ground=/dev/shm
 [ -w $cs_ground ] || cs_ground=/tmp
-cs_ended=$cs_ground/.codegen-sandbox-ended- cs_parent=
+cs_ended=$cs_ground/.codegen-sandbox-ended-
 too_late() { [ -e "$cs_ended$1" ] || [ -e "$cs_ended${1%-*}-" ]; }
 look() {
-  state=Z parent=0 group=0 size=1
-  read -r stat <"/proc/$1/stat" && stat=${stat##*) } && set -- $stat && state=$1 parent=$2 group=$3 size=${21}
+  state=Z group=0 size=1
+  read -r stat <"/proc/$1/stat" && stat=${stat##*) } && set -- $stat && state=$1 group=$3 size=${21}
 }
 living() {
   dead=1 dying=no
@@ -57,8 +59,6 @@ sweep() {
       pid=${pid%/environ}
       [ "$pid" != $$ ] || continue
       look "$pid" || elusive=yes
-      # Half of the script itself, or its helper before that has become a program of its own.
-      [ "$parent" != "$cs_parent" ] || continue
       targets="$targets $pid"
       [ "$group" -le 1 ] || [ "$group" = "$mine" ] || targets="$targets -$group"
     done
@@ -74,18 +74,15 @@ sweep() {
       # Who is dying without memory already gets there, but not before its turn on a busy machine.
       [ $dying = no ] || [ "$second" = kthreadd ] || [ $waits -ge 500 ] || { waits=$((waits + 1)); quiet=0; }
       sleep 0.01
-    elif [ $((after - before)) = 2 ]; then
+    elif [ $((after - before)) = 2 ] || { [ "$2" != hard ] && [ $quiet -ge 5 ]; }; then
       break
     fi
   done
 } 2>/dev/null
 "#;
 
-/// `mark mode cwd entries size name command args…`: so many lines of stdin are variables of the command, see [`header`];
-/// what follows, so many bytes or all of it (`-`), is its own stdin. Bytes are counted because an end of stdin does not
-/// reach the far side in all cases: on a busy node it may be lost, or come before what stands ahead of it.
-///
-/// The script's own environment has the mark from its first moment, so that a sweep ends it
+/// `mark mode cwd entries name command args…`: so many lines of stdin are variables of the command, see [`header`]; what
+/// follows is its own stdin. The script's own environment has the mark from its first moment, so that a sweep ends it
 /// too; the programs that it sweeps with do not. A sweep that was here before it has left a sign.
 ///
 /// A terminal would show what it is sent, so the script says when that is turned off and the lines may come.
@@ -94,15 +91,14 @@ sweep() {
 /// export, or would take for something of its own. What the script needs itself has names that a container's variables
 /// do not have.
 pub(super) const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
-cs_mark=$1 cs_mode=$2 cs_cwd=$3 cs_entries=$4 cs_size=$5 cs_name=$6 cs_path=$PATH cs_header= cs_saved=
-shift 6
-give_up() { echo "$1" >&2; exit 125; }
-! too_late "$cs_mark" || give_up "ended before it began"
+cs_mark=$1 cs_mode=$2 cs_cwd=$3 cs_entries=$4 cs_name=$5 cs_path=$PATH cs_header= cs_saved=
+shift 5
+! too_late "$cs_mark" || exit 125
 case $cs_mode in
 merged) exec 2>&1 ;;
 terminal:*)
-  cs_mode=${cs_mode#terminal:}
-  stty rows "${cs_mode%:*}" cols "${cs_mode#*:}" 2>/dev/null
+  cs_size=${cs_mode#terminal:}
+  stty rows "${cs_size%:*}" cols "${cs_size#*:}" 2>/dev/null
   if [ "$cs_entries" -gt 0 ]; then
     cs_saved=$(stty -g 2>/dev/null)
     stty -echo -icanon min 1 time 0 2>/dev/null
@@ -110,15 +106,12 @@ terminal:*)
   fi ;;
 esac
 while [ "$cs_entries" -gt 0 ]; do
-  read -r cs_line || give_up "its variables did not arrive"
+  read -r cs_line || exit 125
   case $cs_line in PATH=*) cs_path=$(printf '%b' "${cs_line#PATH=}") ;; esac
   cs_header="$cs_header $cs_line" cs_entries=$((cs_entries - 1))
 done
 [ -z "$cs_saved" ] || stty "$cs_saved" 2>/dev/null
-say() {
-  [ "$cs_mode" != collected ] || printf '\036%s %s\n' "$cs_mark" "$1"
-  printf '\036%s %s\n' "$cs_mark" "$1" >&2
-}
+say() { printf '\036%s %s\n' "$cs_mark" "$1" >&2; }
 if [ -n "$cs_cwd" ]; then cd "$cs_cwd" 2>/dev/null || { say cwd; exit 126; }; fi
 run() {
   set -f
@@ -136,24 +129,14 @@ run() {
   done
   exec env "$@"
 }
-whole() {
-  (run "$@")
-  code=$?
-  sweep "$cs_mark"
-  if [ $code = 127 ] && ! (PATH=$cs_path; command -v "$cs_name") >/dev/null 2>&1; then say missing; else say $code; fi
-  # A client may not end before all of its stdin is taken.
-  [ "$cs_size" = - ] || cat >/dev/null
-  exit $code
-}
-case $cs_size in
--) whole "$@" ;;
-0) whole "$@" </dev/null ;;
-*) head -c "$cs_size" | { cs_parent=$$; whole "$@"; } ;;
-esac
+(run "$@")
+code=$?
+sweep "$cs_mark"
+if [ $code = 127 ] && ! (PATH=$cs_path; command -v "$cs_name") >/dev/null 2>&1; then say missing; else say $code; fi
+# A client may not end before all of its stdin is taken.
+[ "$cs_mode" != collected ] || cat >/dev/null
+exit $code
 "#;
-
-/// What a script says that has ended what it should.
-pub(super) const SWEPT: &str = "codegen-sandbox: swept";
 
 /// Variables as lines for [`WRAP`], each in the form that `printf %b` takes, and how many they are.
 pub(super) fn header<'a>(env: impl Iterator<Item = (&'a str, String)>) -> (usize, Vec<u8>) {

@@ -218,7 +218,7 @@ async fn orphan_holds_pipe(subject: &Subject) {
 }
 
 async fn concurrent(subject: &Subject) {
-    let calls = (0..40).map(|n| async move {
+    let calls = (0..20).map(|n| async move {
         let response = subject.sh(&format!("echo {n}; exit {n}")).await;
         assert_eq!(response.outcome, Outcome::Exited(n));
         assert_eq!(

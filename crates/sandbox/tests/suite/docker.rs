@@ -8,12 +8,7 @@ use sandbox::{
     },
 };
 use serde_json::{Map, Value, json};
-use std::{
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 use testkit::engines::{Container, Docker, USERLAND, docker, podman};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
@@ -161,57 +156,6 @@ async fn live_processes_stream_and_end_with_their_handle() {
         wait_for(|| !container.processes().contains("sleep 7005"));
     }
     sandbox.closer().unwrap().close().await.unwrap();
-}
-
-/// A client that does this.
-fn client(folder: &Path, script: &str) -> PathBuf {
-    let path = folder.join("docker");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
-/// As happens between a busy cluster and its nodes.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_end_of_stdin_that_never_arrives_holds_no_call() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = format!("{}/$$", folder.path().display());
-    let deaf = format!("mkfifo {pipe}\nexec 3<&0\n{{ cat <&3; sleep 1000; }} >{pipe} &");
-    holds_no_call(folder.path(), &format!("{deaf}\nexec {} \"$@\" <{pipe}", docker().client.display())).await;
-}
-
-/// As happens where an engine misses the end of a short program.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_never_ends_holds_no_call() {
-    let folder = tempfile::tempdir().unwrap();
-    holds_no_call(folder.path(), &format!("{} \"$@\"; sleep 1000", docker().client.display())).await;
-}
-
-async fn holds_no_call(folder: &Path, script: &str) {
-    let container = docker().container();
-    let config = json!({"container": container.id, "docker_path": client(folder, script)});
-    let factory = global_registry().lookup("docker_exec").unwrap();
-    let sandbox = factory.build("box", config.as_object().unwrap()).unwrap();
-    for stdin in [&b""[..], b"all of it"] {
-        let mut request = Request { stdin: stdin.to_vec(), ..sh("cat; echo \"$WORD\"; exit 3") };
-        request.env = vec![EnvEntry::parse("WORD=.")];
-        let response = sandbox.spawn(request).await;
-        assert_eq!((response.stdout, response.outcome), ([stdin, b".\n"].concat(), Outcome::Exited(3)));
-    }
-    let request = StartRequest {
-        command: "sh".into(),
-        args: ["-c", "cat; echo $WORD; exit 4"].map(str::to_owned).to_vec(),
-        env: vec![EnvEntry::parse("WORD=merged")],
-        stdio: Stdio::Merged,
-        ..StartRequest::default()
-    };
-    let mut process = sandbox.streaming().unwrap().start(request).await.unwrap();
-    let mut said = String::new();
-    process.stdout.read_to_string(&mut said).await.unwrap();
-    assert_eq!(said, "merged\n");
-    for time in ["first", "second"] {
-        assert_eq!(process.control.wait().await, Outcome::Exited(4), "the {time} time");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -398,8 +342,11 @@ async fn nobody_in_a_container_outlives_the_server() {
     let shared = tempfile::tempdir().unwrap();
     let container = docker().container_with(&as_arguments(&volumes(shared.path())));
     // Whoever watches over the calls gets there late. Its mark names no call.
+    let slow = shared.path().join("docker");
     let late = "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac";
-    let slow = client(shared.path(), &format!("{late}\nexec {} \"$@\"", docker().client.display()));
+    let script = format!("#!/bin/sh\n{late}\nexec {} \"$@\"\n", docker().client.display());
+    std::fs::write(&slow, script).unwrap();
+    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
     let config = json!({"container": container.id, "docker_path": slow});
     nobody_outlives_the_server("docker_exec", &config, shared.path(), &STARTS).await;
 }
