@@ -20,6 +20,8 @@ pub(super) enum LastWord {
     Missing,
     /// There is no such working directory.
     Cwd,
+    /// The command was not begun: its guard is gone, or its variables did not arrive.
+    Unbegun,
 }
 
 impl LastWord {
@@ -28,6 +30,7 @@ impl LastWord {
         match word.lines().next()?.trim() {
             "missing" => Some(Self::Missing),
             "cwd" => Some(Self::Cwd),
+            "unbegun" => Some(Self::Unbegun),
             code => code.parse().ok().map(Self::Code),
         }
     }
@@ -47,6 +50,12 @@ pub(super) fn take(stderr: &mut Vec<u8>, mark: &str) -> Option<LastWord> {
     let word = LastWord::parse(&stderr[at + needle.len()..]);
     stderr.truncate(at);
     word
+}
+
+/// Whether a script ended without having begun its command.
+pub(super) fn is_unbegun(said: &[u8], mark: &str) -> bool {
+    let word = [&needle(mark)[..], b"unbegun"].concat();
+    said.windows(word.len()).any(|window| window == word)
 }
 
 /// What is known of a live command's end.

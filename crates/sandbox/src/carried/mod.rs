@@ -60,6 +60,10 @@ const MISSING: i32 = 97;
 /// How long the far side may take to say so: the first call may find its machine busy or its image cold.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How often a command is tried that was not begun: on busy nodes kubectl's stdin breaks off now and then.
+const TRIES: u32 = 3;
+const UNBEGUN: &str = "the connection breaks off before a command can begin; try again when it is steady";
+
 /// How often a guard hears from here.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -132,13 +136,14 @@ pub(crate) struct Carried {
     client: Direct,
     carrier: Arc<dyn Carrier>,
     timeout: Duration,
-    mark: Mark,
     calls: AtomicU64,
     guard: Mutex<Option<Guard>>,
 }
 
 /// Somebody at the far side who hears of this process's death.
 struct Guard {
+    /// What all that it guards bears. The next guard has another, so that this one's end is not that of later calls.
+    mark: Mark,
     client: Process,
     beat: tokio::task::JoinHandle<()>,
 }
@@ -150,7 +155,6 @@ impl Carried {
             client: Direct::new(name).with_stdin(),
             carrier,
             timeout: crate::local::DEFAULT_TIMEOUT,
-            mark: Mark::fresh(),
             calls: AtomicU64::new(0),
             guard: Mutex::new(None),
         }
@@ -160,20 +164,49 @@ impl Carried {
     async fn carry(&self, mut request: Request) -> Response {
         let timeout = if request.timeout.is_zero() { self.timeout } else { request.timeout };
         let deadline = tokio::time::Instant::now() + timeout;
-        tokio::select! {
-            kept = self.keep_guard() => if let Err(outcome) = kept { return Response::nothing(outcome) },
-            () = request.cancel.cancelled() => return Response::nothing(Outcome::Cancelled),
-            () = tokio::time::sleep_until(deadline) => return Response::nothing(Outcome::TimedOut),
-        }
-        let timeout = deadline.duration_since(tokio::time::Instant::now()).max(Duration::from_millis(1));
-        let mark = self.next_mark();
-        let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let (entries, mut stdin) = variables(&request.env);
         stdin.append(&mut request.stdin);
+        request.stdin = stdin;
+        for _ in 1..TRIES {
+            if let Some(response) = self.attempt(request.clone(), entries, deadline).await {
+                return response;
+            }
+        }
+        let last = self.attempt(request, entries, deadline).await;
+        last.unwrap_or_else(|| Response::nothing(self.broken(UNBEGUN.as_bytes())))
+    }
+
+    /// One try, with a stdin that begins with so many variables; nothing when the command was not begun.
+    async fn attempt(
+        &self,
+        request: Request,
+        entries: usize,
+        deadline: tokio::time::Instant,
+    ) -> Option<Response> {
+        let nothing = |outcome| Some(Response::nothing(outcome));
+        let guarded = tokio::select! {
+            kept = self.keep_guard() => match kept {
+                Ok(mark) => mark,
+                Err(outcome) => return nothing(outcome),
+            },
+            () = request.cancel.cancelled() => return nothing(Outcome::Cancelled),
+            () = tokio::time::sleep_until(deadline) => return nothing(Outcome::TimedOut),
+        };
+        let timeout = deadline.duration_since(tokio::time::Instant::now()).max(Duration::from_millis(1));
+        let mark = self.next_mark(&guarded);
+        let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let words = Words { mode: "collected", entries, command: &request.command, args: &request.args };
         let (program, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, false));
-        let carried =
-            Request { command: program, args, env: Vec::new(), stdin, cwd: None, timeout, ..request.clone() };
+        let carried = Request {
+            command: program,
+            args,
+            env: Vec::new(),
+            stdin: request.stdin,
+            timeout,
+            cwd: None,
+            cancel: request.cancel,
+            capture_limit: request.capture_limit,
+        };
         // A dropped future must leave nothing at the far side either.
         let sweep = self.sweeper(&mark);
         let mut response = self.client.spawn(carried).await;
@@ -185,9 +218,11 @@ impl Carried {
             }
             (Some(word), _) => {
                 sweep.disarm();
-                if word == LastWord::Missing {
+                match word {
+                    LastWord::Unbegun => return None,
                     // Only the complaint about it.
-                    response.stderr.clear();
+                    LastWord::Missing => response.stderr.clear(),
+                    _ => {}
                 }
                 self.outcome(word, &request.command, cwd.as_deref())
             }
@@ -202,13 +237,14 @@ impl Carried {
                 Outcome::Transport { why: format!("{}: {said}", self.carrier.place()) }
             }
         };
-        response
+        Some(response)
     }
 
     fn outcome(&self, word: LastWord, command: &str, cwd: Option<&str>) -> Outcome {
         match word {
             LastWord::Code(code) => from_code(code),
             LastWord::Missing => Outcome::NotFound { command: command.to_owned() },
+            LastWord::Unbegun => self.broken(UNBEGUN.as_bytes()),
             LastWord::Cwd => {
                 let cwd = cwd.or(self.carrier.workdir()).unwrap_or_default();
                 Outcome::Refused { why: format!("{cwd} is no folder in {}", self.carrier.place()) }
@@ -219,7 +255,19 @@ impl Carried {
     /// Starts a process at the far side.
     async fn carry_live(&self, request: StartRequest) -> Result<Process, Outcome> {
         self.look_for(&request).await?;
-        let mark = self.next_mark();
+        let mut tries = 1;
+        loop {
+            match self.begin_live(&request).await? {
+                Some(process) => return Ok(process),
+                None if tries < TRIES => tries += 1,
+                None => return Err(self.broken(UNBEGUN.as_bytes())),
+            }
+        }
+    }
+
+    /// One try, as [`Self::attempt`].
+    async fn begin_live(&self, request: &StartRequest) -> Result<Option<Process>, Outcome> {
+        let mark = self.next_mark(&self.keep_guard().await?);
         let terminal = matches!(request.stdio, Stdio::Terminal { .. });
         let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let mode = match request.stdio {
@@ -234,17 +282,14 @@ impl Carried {
         let stdio = request.stdio;
         let started = StartRequest { command, args, stdio, ..StartRequest::default() };
         let mut inner = self.start_client(started).await?;
-        let sweep = self.sweeper(&mark);
-        if entries > 0 {
-            let expected = if terminal { scripts::ready(&mark.to_string()) } else { Vec::new() };
-            let handed = hand_over(&mut inner, &expected, &header);
-            match tokio::time::timeout(LOOK_TIMEOUT, handed).await {
-                Ok(Ok(())) => {}
-                Ok(Err(said)) => return Err(self.broken(&said)),
-                Err(_) => return Err(self.broken(b"it does not take what a command needs")),
-            }
+        let (sweep, name) = (self.sweeper(&mark), mark.to_string());
+        let handed = hand_over(&mut inner, &name, terminal && entries > 0, &header);
+        match tokio::time::timeout(LOOK_TIMEOUT, handed).await {
+            Ok(Ok(())) => Ok(Some(Carry::wrap(inner, stdio, &mark, self.carrier.place(), sweep))),
+            Ok(Err(said)) if last_word::is_unbegun(&said, &name) => Ok(None),
+            Ok(Err(said)) => Err(self.broken(&said)),
+            Err(_) => Err(self.broken(b"it does not take what a command needs")),
         }
-        Ok(Carry::wrap(inner, stdio, &mark, self.carrier.place(), sweep))
     }
 
     /// The way there failed, for a reason that the client gave.
@@ -298,8 +343,8 @@ impl Carried {
         argv
     }
 
-    fn next_mark(&self) -> Mark {
-        self.mark.call(self.calls.fetch_add(1, Ordering::Relaxed))
+    fn next_mark(&self, guarded: &Mark) -> Mark {
+        guarded.call(self.calls.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Ends what bears the mark, from wherever it is dropped.
@@ -309,26 +354,29 @@ impl Carried {
 
     /// Returns when a guard is in place: one that is still on its way would not see this process die. A guard whose
     /// connection broke has ended what it guarded; the next call gets a new one.
-    async fn keep_guard(&self) -> Result<(), Outcome> {
+    async fn keep_guard(&self) -> Result<Mark, Outcome> {
         let mut guard = self.guard.lock().await;
-        if guard.as_ref().is_some_and(|guard| guard.client.control.wait().now_or_never().is_none()) {
-            return Ok(());
+        if let Some(guard) = &*guard
+            && guard.client.control.wait().now_or_never().is_none()
+        {
+            return Ok(guard.mark.clone());
         }
         *guard = None;
-        let (command, args) = head_and_rest(self.carrier.guard(&self.mark));
+        let mark = Mark::fresh();
+        let (command, args) = head_and_rest(self.carrier.guard(&mark));
         let request = StartRequest { command, args, ..StartRequest::default() };
         let mut client = self.start_client(request).await?;
         if let Err(said) = first_byte(&mut client).await {
             return Err(self.broken(&said));
         }
         let stdin = client.stdin.take();
-        *guard = Some(Guard { client, beat: tokio::spawn(beat(stdin)) });
-        Ok(())
+        *guard = Some(Guard { mark: mark.clone(), client, beat: tokio::spawn(beat(stdin)) });
+        Ok(mark)
     }
 
     /// Has the guard end everything; whether it did.
     async fn leave(&self) -> bool {
-        let Some(Guard { client, beat }) = self.guard.lock().await.take() else { return false };
+        let Some(Guard { client, beat, .. }) = self.guard.lock().await.take() else { return false };
         beat.abort();
         let ended = tokio::time::timeout(SWEEP_TIMEOUT, client.control.wait()).await;
         matches!(ended, Ok(Outcome::Exited(_)))
@@ -363,13 +411,9 @@ impl Closer for Carried {
     /// Ends everything at the far side. One that was never used does not ask there.
     fn close(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            if self.calls.load(Ordering::Relaxed) == 0 {
-                return Ok(());
-            }
-            let swept = self.sweeper(&self.mark).run().await;
-            // Its stdin closes, and it has nothing left to end.
-            self.guard.lock().await.take();
-            done(swept)
+            let Some(guard) = self.guard.lock().await.take() else { return Ok(()) };
+            // The guard's stdin closes when this is done, and it has nothing left to end.
+            done(self.sweeper(&guard.mark).run().await)
         })
     }
 }
@@ -415,19 +459,33 @@ async fn first_byte(client: &mut Process) -> Result<(), Vec<u8>> {
     Err(said)
 }
 
-/// Hands a live process its variables when it has said what is expected; what it said otherwise, when it ends before.
-async fn hand_over(process: &mut Process, expected: &[u8], header: &[u8]) -> Result<(), Vec<u8>> {
-    let mut said = Vec::new();
-    while !said.ends_with(expected) {
-        match process.stdout.read_buf(&mut said).await {
-            Ok(1..) => {}
-            _ => return Err(said),
-        }
+/// Hands a live process its variables, when it `asks` if that is its way, and waits until the script says that it has
+/// them; what it said otherwise, when it ends before.
+async fn hand_over(process: &mut Process, mark: &str, asks: bool, header: &[u8]) -> Result<(), Vec<u8>> {
+    if asks {
+        said(process, &scripts::sign(mark, "ready")).await?;
     }
     if let Some(stdin) = &mut process.stdin {
         // A client that is gone says so in the end.
         let _ = stdin.write_all(header).await;
         let _ = stdin.flush().await;
+    }
+    said(process, &scripts::sign(mark, "begins")).await
+}
+
+/// Reads up to what is expected, and nothing after it.
+async fn said(process: &mut Process, expected: &[u8]) -> Result<(), Vec<u8>> {
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !said.ends_with(expected) {
+        match process.stdout.read(&mut byte).await {
+            Ok(1) => said.push(byte[0]),
+            _ => {
+                if let Some(stderr) = &mut process.stderr {
+                    let _ = stderr.read_to_end(&mut said).await;
+                }
+                return Err(said);
+            }
+        }
     }
     Ok(())
 }

@@ -101,9 +101,10 @@ impl Rooms {
     /// A container, not made yet, and what removes it.
     fn room(&self) -> (Carried, Sweep) {
         self.used.store(true, Ordering::Relaxed);
-        let name = format!("codegen-sandbox-{}", Mark::fresh().sandbox);
+        let mark = Mark::fresh();
+        let name = format!("codegen-sandbox-{}", mark.sandbox);
         let room = Carried::new(&self.name, Arc::new(Room { image: Arc::clone(&self.image), name }));
-        let sweep = room.sweeper(&room.mark);
+        let sweep = room.sweeper(&mark);
         (room, sweep)
     }
 

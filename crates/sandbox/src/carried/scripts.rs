@@ -93,7 +93,9 @@ sweep() {
 pub(super) const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
 cs_mark=$1 cs_mode=$2 cs_cwd=$3 cs_entries=$4 cs_name=$5 cs_path=$PATH cs_header= cs_saved=
 shift 5
-! too_late "$cs_mark" || exit 125
+say() { printf '\036%s %s\n' "$cs_mark" "$1" >&2; }
+sign() { [ "$cs_mode" = collected ] || printf '\036%s %s\036' "$cs_mark" "$1"; }
+! too_late "$cs_mark" || { say unbegun; exit 125; }
 case $cs_mode in
 merged) exec 2>&1 ;;
 terminal:*)
@@ -102,16 +104,16 @@ terminal:*)
   if [ "$cs_entries" -gt 0 ]; then
     cs_saved=$(stty -g 2>/dev/null)
     stty -echo -icanon min 1 time 0 2>/dev/null
-    printf '\036%s ready\036' "$cs_mark"
+    sign ready
   fi ;;
 esac
 while [ "$cs_entries" -gt 0 ]; do
-  read -r cs_line || exit 125
+  read -r cs_line || { say unbegun; exit 125; }
   case $cs_line in PATH=*) cs_path=$(printf '%b' "${cs_line#PATH=}") ;; esac
   cs_header="$cs_header $cs_line" cs_entries=$((cs_entries - 1))
 done
 [ -z "$cs_saved" ] || stty "$cs_saved" 2>/dev/null
-say() { printf '\036%s %s\n' "$cs_mark" "$1" >&2; }
+sign begins
 if [ -n "$cs_cwd" ]; then cd "$cs_cwd" 2>/dev/null || { say cwd; exit 126; }; fi
 run() {
   set -f
@@ -157,9 +159,10 @@ pub(super) fn header<'a>(env: impl Iterator<Item = (&'a str, String)>) -> (usize
     (env.len(), lines)
 }
 
-/// What [`WRAP`] says when a terminal is ready for the variables.
-pub(super) fn ready(mark: &str) -> Vec<u8> {
-    format!("\u{1e}{mark} ready\u{1e}").into_bytes()
+/// What [`WRAP`] says to somebody who starts a live command: `ready` when a terminal can take the variables, `begins`
+/// when they are there.
+pub(super) fn sign(mark: &str, word: &str) -> Vec<u8> {
+    format!("\u{1e}{mark} {word}\u{1e}").into_bytes()
 }
 
 /// Says that it is there; calls `over` when its stdin closes, or brings no line for the time of eight ticks (a machine
