@@ -233,11 +233,13 @@ impl State {
             again.insert(folder);
             return true;
         }
+        // Of two that changed places each leaves its name after the other has come there: a name is looked at again.
         let left = has(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
         if has(ReadFlags::ISDIR) {
             self.log.tell(path.clone());
             if left {
                 self.forget(&path);
+                self.note_new(workspace, &folder, path);
             } else if has(ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB) {
                 again.insert(path);
             }
@@ -251,6 +253,7 @@ impl State {
                 self.log.tell(path.clone());
             }
             self.drop_file(&path);
+            self.note_new(workspace, &folder, path);
         } else if self.files.contains(&path) {
             if has(ReadFlags::CLOSE_WRITE) {
                 self.files.cool(&path);

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use workspace::{Expected, GlobQuery, GrepQuery, LiveOptions, Mode, Options, UpdateError, Workspace};
 
 use crate::kit::{NEVER, hits, myself};
@@ -147,6 +148,22 @@ fn a_time_stamp_put_back_hides_nothing() {
         fs::File::options().write(true).open(pair.path("f")).unwrap().set_modified(time).unwrap();
         assert_eq!(pair.files("bbbb"), ["f"]);
     }
+}
+
+/// By the events both have left their old names after they came to the new ones.
+#[test]
+fn what_changes_places_is_there_under_both_names() {
+    let pair = Pair::live(options(Mode::Events));
+    for name in ["a", "d/b", "x/one", "y/two"] {
+        pair.put(name, format!("in {name}\n"));
+    }
+    assert_eq!(pair.files("in ").len(), 4);
+    for (one, other) in [("a", "d/b"), ("x", "y"), ("a", "y"), ("a", "y"), ("y", "a")] {
+        renameat_with(CWD, pair.path(one), CWD, pair.path(other), RenameFlags::EXCHANGE).unwrap();
+        assert_eq!(pair.files("in ").len(), 4, "{one} and {other}");
+    }
+    assert_eq!(pair.files("in a"), ["d/b"]);
+    assert_eq!(pair.files("in d/b"), ["y"]);
 }
 
 #[test]
