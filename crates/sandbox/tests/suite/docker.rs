@@ -8,7 +8,12 @@ use sandbox::{
     },
 };
 use serde_json::{Map, Value, json};
-use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use testkit::engines::{Container, Docker, USERLAND, docker, podman};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
@@ -156,6 +161,46 @@ async fn live_processes_stream_and_end_with_their_handle() {
         wait_for(|| !container.processes().contains("sleep 7005"));
     }
     sandbox.closer().unwrap().close().await.unwrap();
+}
+
+/// A client that does this before it is docker's.
+fn client(folder: &Path, first: &str) -> PathBuf {
+    let path = folder.join("docker");
+    let script = format!("#!/bin/sh\n{first}\nexec {} \"$@\"\n", docker().client.display());
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// The way there loses the stdin of the first collected and of the first merged command, as happens with busy nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_was_not_begun_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let lost = |mode: &str| folder.path().join(mode);
+    let lose = format!(
+        "for word; do case $word in collected | merged) mkdir {}/$word 2>/dev/null && exec </dev/null ;; esac; done",
+        folder.path().display()
+    );
+    let container = docker().container();
+    let config = json!({"container": container.id, "docker_path": client(folder.path(), &lose)});
+    let factory = global_registry().lookup("docker_exec").unwrap();
+    let sandbox = factory.build("box", config.as_object().unwrap()).unwrap();
+    let env = vec![EnvEntry::parse("WORD=here")];
+
+    let mut request = Request { env: env.clone(), ..sh("cat; echo \"$WORD\"; exit 3") };
+    request.stdin = b"all of it, ".to_vec();
+    let response = sandbox.spawn(request).await;
+    assert_eq!((response.stdout, response.outcome), (b"all of it, here\n".to_vec(), Outcome::Exited(3)));
+    assert!(lost("collected").exists());
+
+    let args = ["-c", "echo \"$WORD\"; exit 4"].map(str::to_owned).to_vec();
+    let request =
+        StartRequest { command: "sh".into(), args, env, stdio: Stdio::Merged, ..StartRequest::default() };
+    let mut process = sandbox.streaming().unwrap().start(request).await.unwrap();
+    let mut said = String::new();
+    process.stdout.read_to_string(&mut said).await.unwrap();
+    assert_eq!((said.as_str(), process.control.wait().await), ("here\n", Outcome::Exited(4)));
+    assert!(lost("merged").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -342,11 +387,7 @@ async fn nobody_in_a_container_outlives_the_server() {
     let shared = tempfile::tempdir().unwrap();
     let container = docker().container_with(&as_arguments(&volumes(shared.path())));
     // Whoever watches over the calls gets there late. Its mark names no call.
-    let slow = shared.path().join("docker");
-    let late = "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac";
-    let script = format!("#!/bin/sh\n{late}\nexec {} \"$@\"\n", docker().client.display());
-    std::fs::write(&slow, script).unwrap();
-    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let slow = client(shared.path(), "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac");
     let config = json!({"container": container.id, "docker_path": slow});
     nobody_outlives_the_server("docker_exec", &config, shared.path(), &STARTS).await;
 }
