@@ -97,7 +97,8 @@ impl Host {
     ) -> anyhow::Result<Arc<Self>> {
         let mut workspaces = BTreeMap::new();
         for named in &settings.workspaces {
-            let workspace = Arc::new(Workspace::open(&named.name, &named.root)?);
+            let workspace = Workspace::open(&named.name, &named.root)?.without(&settings.state_dir);
+            let workspace = Arc::new(workspace);
             let budget = settings.limits.index_budget;
             workspace.go_live(LiveOptions { budget, ..LiveOptions::default() });
             workspaces.insert(named.name.clone(), workspace);

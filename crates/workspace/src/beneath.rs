@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,6 +13,7 @@ use rustix::io::{Errno, Result};
 #[derive(Debug)]
 pub(crate) struct Root {
     fd: OwnedFd,
+    path: PathBuf,
     resolve: ResolveFlags,
     device: Option<u64>,
     no_openat2: AtomicBool,
@@ -31,7 +32,12 @@ impl Root {
             resolve |= ResolveFlags::NO_XDEV;
             device = Some(rustix::fs::fstat(&fd)?.st_dev);
         }
-        Ok(Self { fd, resolve, device, no_openat2: AtomicBool::new(false) })
+        Ok(Self { fd, path: path.to_owned(), resolve, device, no_openat2: AtomicBool::new(false) })
+    }
+
+    /// Where it was when it was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Opens `relative`, in which no component may be a symlink (the last one may with `PATH | NOFOLLOW`).

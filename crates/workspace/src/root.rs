@@ -54,6 +54,8 @@ pub struct Workspace {
     pub(crate) live: OnceLock<Live>,
     pub(crate) matchers: Matchers,
     pub(crate) mounts: Mounts,
+    /// A folder below the root that is left out of everything.
+    pub(crate) own: Option<PathBuf>,
 }
 
 impl fmt::Debug for Workspace {
@@ -93,7 +95,21 @@ impl Workspace {
             live: OnceLock::new(),
             matchers: Matchers::default(),
             mounts: Mounts::default(),
+            own: None,
         })
+    }
+
+    /// The same without what the product itself keeps in `folder`, should that lie inside: it is neither searched, nor
+    /// part of a snapshot, nor touched by a restore.
+    #[must_use]
+    pub fn without(self, folder: &Path) -> Self {
+        // Parts of it may still have to be made.
+        let there = folder.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+        let own = there.and_then(|(above, canonical)| {
+            let folder = canonical.join(folder.strip_prefix(above).ok()?);
+            Some(folder.strip_prefix(&self.canonical).ok()?.to_owned())
+        });
+        Self { own: own.filter(|own| !own.as_os_str().is_empty()), ..self }
     }
 
     /// The workspace's name.

@@ -1,9 +1,10 @@
 //! Ignore files: `.gitignore` and `.ignore` in every folder, with or without a git repository.
 //!
 //! `.ignore` wins over `.gitignore`, deeper folders over higher ones; the `.gitignore` rules of a repository end
-//! where another one begins. `.git/info/exclude` comes last. When the workspace lies inside a larger repository,
-//! that one's ignore files above the root count too. A person's global excludes do not: a workspace looks the same
-//! to everybody.
+//! where another one begins. `.git/info/exclude` comes last, wherever a linked worktree or a submodule has it. When
+//! the workspace lies inside a larger repository, that one's ignore files above the root count too. A person's global
+//! excludes do not: a workspace looks the same to everybody. What the product itself keeps, should that be inside the
+//! workspace, is left out whatever ignore files say.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,6 +25,7 @@ const SIZE_LIMIT: u64 = 1 << 20;
 pub(crate) type Rules = Option<Arc<Level>>;
 
 /// The ignore files of one folder.
+#[derive(Clone)]
 pub(crate) struct Level {
     above: Rules,
     /// Bytes of a workspace-relative path that lead to this folder, the slash included.
@@ -35,6 +37,8 @@ pub(crate) struct Level {
     exclude: Option<Gitignore>,
     /// A repository starts here.
     repository: bool,
+    /// A folder below the root that is nobody's but ours.
+    own: Option<PathBuf>,
 }
 
 /// What a listing says about the ignore files of a folder.
@@ -73,13 +77,32 @@ pub(crate) fn enter(root: &Root, folder: &Path, above: &Rules, present: Present)
         prefix: None,
         ignore: compile(load(present.ignore, ".ignore")),
         gitignore: compile(load(present.gitignore, ".gitignore")),
-        exclude: compile(load(present.git, ".git/info/exclude")),
+        exclude: compile(load(present.git, ".git/info/exclude").or_else(|| {
+            let pointer = load(present.git, ".git")?;
+            read_outside(&linked(&root.path().join(folder), &pointer)?)
+        })),
         repository: present.git,
+        own: None,
     };
     if level.ignore.is_none() && level.gitignore.is_none() && level.exclude.is_none() && !level.repository {
         return above.clone();
     }
     Some(Arc::new(level))
+}
+
+/// Where the excludes of a repository are whose `.git` is a file: of the one that its worktrees share.
+fn linked(repository: &Path, pointer: &[u8]) -> Option<PathBuf> {
+    let line = |bytes: &[u8]| as_path(bytes.trim_ascii_end()).to_owned();
+    let own = repository.join(line(pointer.strip_prefix(b"gitdir: ")?));
+    let common = read_outside(&own.join("commondir")).map_or_else(|| own.clone(), |to| own.join(line(&to)));
+    Some(common.join("info/exclude"))
+}
+
+/// Where the excludes of a repository are.
+fn excludes(repository: &Path) -> PathBuf {
+    let git = repository.join(".git");
+    let linked = read_outside(&git).and_then(|pointer| linked(repository, &pointer));
+    linked.unwrap_or_else(|| git.join("info/exclude"))
 }
 
 /// The larger repository inside which the root lies.
@@ -95,30 +118,44 @@ fn folders_above<'p>(canonical: &'p Path, repository: &'p Path) -> impl Iterator
     canonical.ancestors().skip(1).take_while(move |folder| folder.starts_with(repository))
 }
 
-/// The files that make up [`above_root`], whether they exist or not; another list, other rules.
+/// Files outside the root that decide about what is inside, whether they exist or not; another list, other rules.
 pub(crate) fn sources_above(canonical: &Path) -> Vec<PathBuf> {
-    let Some(repository) = repository_above(canonical) else { return Vec::new() };
+    let Some(repository) = repository_above(canonical) else {
+        let own = excludes(canonical);
+        return if own.starts_with(canonical) { Vec::new() } else { vec![own] };
+    };
     let names = [".ignore", ".gitignore"];
     let files = folders_above(canonical, repository).flat_map(|folder| names.map(|name| folder.join(name)));
-    files.chain([repository.join(".git/info/exclude")]).collect()
+    files.chain([excludes(repository)]).collect()
 }
 
-/// The rules that hold at the root because it lies inside a larger repository.
-pub(crate) fn above_root(canonical: &Path) -> Rules {
-    let repository = repository_above(canonical)?;
+/// The rules that hold at the root because it lies inside a larger repository, or holds what is `own` to the product.
+pub(crate) fn above_root(canonical: &Path, own: Option<&Path>) -> Rules {
+    let nothing = Level {
+        above: None,
+        skip: 0,
+        prefix: None,
+        ignore: None,
+        gitignore: None,
+        exclude: None,
+        repository: false,
+        own: None,
+    };
+    let mut rules = own.map(|own| Arc::new(Level { own: Some(own.to_owned()), ..nothing.clone() }));
+    let Some(repository) = repository_above(canonical) else { return rules };
     let mut between: Vec<&Path> = folders_above(canonical, repository).collect();
     between.reverse();
-    let mut rules = None;
     for folder in between {
         let load = |name: &str| compile(read_outside(&folder.join(name)));
+        let top = folder == repository;
         rules = Some(Arc::new(Level {
             above: rules,
-            skip: 0,
-            prefix: Some(canonical.strip_prefix(folder).ok()?.to_owned()),
+            prefix: Some(canonical.strip_prefix(folder).unwrap_or(canonical).to_owned()),
             ignore: load(".ignore"),
             gitignore: load(".gitignore"),
-            exclude: (folder == repository).then(|| load(".git/info/exclude")).flatten(),
-            repository: folder == repository,
+            exclude: if top { compile(read_outside(&excludes(repository))) } else { None },
+            repository: top,
+            ..nothing.clone()
         }));
     }
     rules
@@ -127,6 +164,9 @@ pub(crate) fn above_root(canonical: &Path) -> Rules {
 /// Whether the entry at this workspace-relative path is ignored. What lies in an ignored folder is not asked about.
 pub(crate) fn ignored(rules: &Rules, path: &Path, is_folder: bool) -> bool {
     let levels = || std::iter::successors(rules.as_deref(), |level| level.above.as_deref());
+    if is_folder && levels().any(|level| level.own.as_deref() == Some(path)) {
+        return true;
+    }
     for level in levels() {
         match level.verdict(level.ignore.as_ref(), path, is_folder) {
             Match::None => {}
@@ -176,7 +216,8 @@ fn read_beneath(root: &Root, path: &Path) -> Option<Vec<u8>> {
     read_regular(root.open_at(path, flags, Mode::empty()).ok()?.into())
 }
 
-/// For ignore files above the root: the one place where this crate reads outside, and all it keeps are patterns.
+/// For ignore files above the root, and what says where they are: the one place where this crate reads outside, and
+/// all it keeps are patterns.
 fn read_outside(path: &Path) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     read_regular(rustix::fs::open(path, flags, Mode::empty()).ok()?.into())

@@ -13,6 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, RawDir};
 
 use crate::beneath::{Root, as_path, split};
+use crate::guarded;
 use crate::root::Workspace;
 use crate::rules::{self, Present, Rules};
 use crate::temp;
@@ -257,14 +258,15 @@ pub(crate) fn leaves_out_file(workspace: &Workspace, path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
     let nested =
         |folder: &Path| !folder.as_os_str().is_empty() && workspace.lstat(&folder.join(".git")).is_ok();
-    folder.ancestors().any(nested)
+    guarded::in_git(path)
+        || folder.ancestors().any(nested)
         || leaves_out(workspace, Path::new(""), folder)
         || rules::ignored(&rules_above(workspace, path), path, false)
 }
 
 /// The rules in force in the folder that holds `start`.
 pub(crate) fn rules_above(workspace: &Workspace, start: &Path) -> Rules {
-    let mut rules = rules::above_root(workspace.root());
+    let mut rules = rules::above_root(workspace.root(), workspace.own.as_deref());
     let mut above: Vec<&Path> = start.ancestors().skip(1).collect();
     above.reverse();
     for folder in above {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
@@ -93,7 +94,14 @@ impl From<SnapshotError> for ToolError {
     fn from(error: SnapshotError) -> Self {
         match error {
             SnapshotError::Io { action, source } => {
-                Self::with_hint(format!("{action}: {source}"), "check the disk's free space and permissions")
+                let damaged = matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound);
+                let hint = if damaged {
+                    "part of the store is damaged or gone; newer snapshots are not concerned, and removing the store \
+                     begins a new one"
+                } else {
+                    "check the disk's free space and permissions"
+                };
+                Self::with_hint(format!("{action}: {source}"), hint)
             }
             other => Self::caller(other.to_string()),
         }
@@ -298,7 +306,7 @@ impl Tool for SnapshotRestore {
         let who = caller(call, "snapshot_restore", &args.name);
         let restored = on_snapshots(call, move |snapshots| snapshots.restore(&args.name, &who)).await?;
         refresh(call, &restored.changes).await;
-        let changed = restored.changes.iter().filter(|(change, _)| *change != Change::KeptIgnored).count();
+        let changed = restored.changes.iter().filter(|(change, _)| !change.is_kept()).count();
         let mut text = format!("restored snapshot {} ({changed} file(s) changed):", restored.name);
         let files = list_changes(&restored.changes, &mut text);
         Ok(Facts { text, facts: Restored { name: restored.name, files } })
@@ -324,7 +332,7 @@ pub(super) fn list_changes(changes: &[(Change, PathBuf)], text: &mut String) -> 
 /// What the session has read is now what was put back: it may go on from there.
 pub(super) async fn refresh(call: &Call, changes: &[(Change, PathBuf)]) {
     let read: Vec<(Change, PathBuf)> = call.session.ledgers.with(&call.workspace, |ledger| {
-        let read = |change: &&(Change, PathBuf)| change.0 != Change::KeptIgnored && ledger.has(&change.1);
+        let read = |change: &&(Change, PathBuf)| !change.0.is_kept() && ledger.has(&change.1);
         changes.iter().filter(read).cloned().collect()
     });
     if read.is_empty() {
@@ -352,6 +360,8 @@ fn word(change: Change) -> &'static str {
         Change::Changed => "changed",
         Change::Deleted => "deleted",
         Change::KeptIgnored => "kept (ignored)",
+        Change::KeptRepository => "kept (in a repository of its own)",
+        Change::KeptSpecial => "kept (a pipe, socket or device is in its place)",
     }
 }
 

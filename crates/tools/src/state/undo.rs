@@ -4,7 +4,7 @@ use super::snapshots::{Touched, list_changes, on_snapshots, refresh};
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches, record::caller};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use workspace::{Caller, Change, UndoOptions, quoted};
+use workspace::{Caller, UndoOptions, quoted};
 
 /// Takes the last call back.
 pub(crate) struct Undo;
@@ -63,7 +63,7 @@ impl Tool for Undo {
             (_, error) => error,
         })?;
         refresh(call, &undone.changes).await;
-        let changed = undone.changes.iter().filter(|(change, _)| *change != Change::KeptIgnored).count();
+        let changed = undone.changes.iter().filter(|(change, _)| !change.is_kept()).count();
         let what = match undone.caller.summary.as_str() {
             "" => undone.caller.tool.clone(),
             summary => format!("{}: {summary}", undone.caller.tool),

@@ -484,10 +484,11 @@ impl Snapshots {
         let mut steps = Vec::new();
         for (number, commit) in self.store.automatic()? {
             let known = state.steps.iter().find(|step| step.number == number && step.commit == commit);
-            steps.push(match known {
-                Some(step) => step.clone(),
-                None => Step::load(&self.store, number, commit)?,
-            });
+            match known.cloned().map_or_else(|| Step::load(&self.store, number, commit), Ok) {
+                Ok(step) => steps.push(step),
+                // Nobody gets back behind one that is damaged.
+                Err(_) => steps.clear(),
+            }
         }
         let ours = state.seen.id();
         if state.known && !steps.iter().any(|step| Some(step.tree) == ours) {

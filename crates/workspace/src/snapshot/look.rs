@@ -104,6 +104,7 @@ impl Looks<'_> {
             let Some(mut file) = open(self.workspace, path)? else { return Ok(Look::Gone) };
             let size = file.metadata()?.len();
             if let (Some(id), Some(mode)) = (self.writer.put_stream(&mut file, size)?, mode(stat)) {
+                self.store.narrow().note(id, stat);
                 return Ok(Look::New(known(Entry { mode, id }, stat)));
             }
         }
@@ -161,6 +162,9 @@ impl Eye<'_> {
             read_all(file, usize::try_from(size).unwrap_or(0))?
         };
         let id = Kind::Blob.id(&content);
+        if mode != Mode::Symlink && !content.is_empty() {
+            self.store.narrow().note(id, &stat);
+        }
         let known = known(Entry { mode, id }, &stat);
         if before == Some(&known) {
             return Ok(Seen::Done(Look::Same));

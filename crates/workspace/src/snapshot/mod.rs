@@ -9,6 +9,7 @@ mod abandoned;
 mod ahead;
 mod history;
 mod look;
+mod narrow;
 mod object;
 mod pack;
 mod pending;
@@ -44,8 +45,6 @@ use tree::{Difference, Differences, Folder, Known};
 
 /// Files larger than this are not compared line by line.
 const COMPARED: usize = 16 << 20;
-/// Up to this many files every stamp is compared before a snapshot; beyond, the journal is believed.
-const FEW_FILES: usize = 10_000;
 
 /// How many automatic snapshots are kept, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +67,8 @@ impl Default for Retention {
 pub enum SnapshotError {
     /// The name cannot be used.
     #[error(
-        "\"{0}\" cannot name a snapshot: use letters, digits, `_`, `.` and `-`, not starting with `.` or `-`; \
-         auto-<number> names automatic ones"
+        "\"{0}\" cannot name a snapshot: use up to 200 letters, digits, `_`, `.` and `-`, not starting with `.` or \
+         `-`; auto-<number> names automatic ones"
     )]
     Name(String),
     /// The name is taken.
@@ -84,7 +83,7 @@ pub enum SnapshotError {
         known: Vec<String>,
     },
     /// No call to take back.
-    #[error("nothing to undo: no call of this session changed a file that is not ignored{}", others.as_ref().map(|others| format!("; a file was {others}")).unwrap_or_default())]
+    #[error("nothing to undo: no call of this session changed a file that the history covers (not ignored, in no repository of its own){}", others.as_ref().map(|others| format!("; a file was {others}")).unwrap_or_default())]
     NothingToUndo {
         /// What another session's last change was, when there is one.
         others: Option<String>,
@@ -255,9 +254,9 @@ impl Snapshots {
         if self.store.get_ref(name)?.is_some() {
             return Err(SnapshotError::Exists(name.to_owned()));
         }
-        let few = self.workspace.live_status().is_none_or(|live| live.files <= FEW_FILES);
-        let trust = if few { Trust::Stamps } else { Trust::Events };
-        let id = self.advance_with(&mut state, trust, &alone, |state, batch| {
+        // The journal looks at what sends no events (other names of a file, one that is being written) by itself.
+        // Only who overwrites something must know more than it does.
+        let id = self.advance_with(&mut state, Trust::Events, &alone, |state, batch| {
             let tree = self.whole_tree(state, batch)?;
             let seconds = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed());
             let content = Commit { tree, seconds, message: description.to_owned() }.encode();
@@ -265,7 +264,7 @@ impl Snapshots {
             if !self.store.contains(&id) {
                 batch.writer.put(Kind::Commit, id, &content)?;
             }
-            batch.drafts.push(self.store.naming(name, &id));
+            batch.drafts.extend(self.store.naming(name, &id));
             Ok::<_, SnapshotError>(id)
         })??;
         Ok(id.to_string())
@@ -278,9 +277,13 @@ impl Snapshots {
     pub fn list(&self) -> Result<Vec<Snapshot>, SnapshotError> {
         let mut all = Vec::new();
         for (name, id) in self.store.refs()? {
-            let commit = self.store.commit(&id)?;
-            let taken = UNIX_EPOCH + Duration::from_secs(u64::try_from(commit.seconds).unwrap_or(0));
-            all.push(Snapshot { name, id: id.to_string(), taken, description: commit.message });
+            // One that is damaged is no reason to hide the others.
+            let (seconds, description) = match self.store.commit(&id) {
+                Ok(commit) => (commit.seconds, commit.message),
+                Err(error) => (0, format!("[cannot be read: {error}]")),
+            };
+            let taken = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+            all.push(Snapshot { name, id: id.to_string(), taken, description });
         }
         all.sort_by(|a, b| b.taken.cmp(&a.taken).then_with(|| a.name.cmp(&b.name)));
         Ok(all)
@@ -293,7 +296,14 @@ impl Snapshots {
     pub fn delete(&self, name: &str) -> Result<(), SnapshotError> {
         let _state = self.lock();
         let _alone = self.store.exclusive()?;
-        if self.store.delete_ref(name)? { Ok(()) } else { Err(self.unknown(name)?) }
+        if !self.store.delete_ref(name)? {
+            return Err(self.unknown(name)?);
+        }
+        // What an unfinished restore needs may be nobody else's.
+        if Intent::load(&self.folder)?.is_none() {
+            self.store.reclaim()?;
+        }
+        Ok(())
     }
 
     /// What changed from the snapshot to now, as a unified diff of at most `max_lines` lines a file;
@@ -433,7 +443,7 @@ impl Snapshots {
         for (change, path) in &changes {
             let path = path.as_os_str().as_bytes();
             match after.get(path).copied().flatten() {
-                _ if *change == Change::KeptIgnored => {}
+                _ if change.is_kept() => {}
                 Some(entry) if state.large.contains_key(path) => {
                     let known = Some(Known { entry, stamp: None });
                     state.large.insert(path.to_vec(), Large { stamp: tree::Stamp::default(), known });
@@ -477,11 +487,7 @@ impl Snapshots {
 }
 
 fn check_name(name: &str) -> Result<(), SnapshotError> {
-    let rest = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    let ok = automatic_number(name).is_none()
-        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'_')
-        && name.bytes().all(rest)
-        && name.len() <= 200;
+    let ok = store::is_name(name) && automatic_number(name).is_none();
     if ok { Ok(()) } else { Err(SnapshotError::Name(name.to_owned())) }
 }
 

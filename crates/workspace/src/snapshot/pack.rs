@@ -488,8 +488,16 @@ impl Pack {
     pub(crate) fn open(index: &Path) -> io::Result<Self> {
         let bad =
             || io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a pack index", index.display()));
-        let objects = decode_index(&fs::read(index)?).ok_or_else(bad)?;
-        Self::new(index.with_extension("pack"), objects)
+        let bytes = fs::read(index)?;
+        let objects = decode_index(&bytes).ok_or_else(bad)?;
+        let pack = Self::new(index.with_extension("pack"), objects)?;
+        // Both end with the same sum of the pack's content: one that was cut off does not.
+        let mut sum = [0; 20];
+        pack.file.read_exact_at(&mut sum, pack.size())?;
+        if bytes.strip_suffix(&bytes[bytes.len() - 20..]).is_some_and(|bytes| bytes.ends_with(&sum)) {
+            return Ok(pack);
+        }
+        Err(bad())
     }
 
     /// The pack of this name that holds these objects.
@@ -510,6 +518,11 @@ impl Pack {
     /// Bytes of all its objects.
     pub(crate) fn size(&self) -> u64 {
         self.bounds.last().copied().unwrap_or(0)
+    }
+
+    /// Bytes of those of its objects that are wanted.
+    pub(crate) fn size_of(&self, wanted: impl Fn(&Oid) -> bool) -> u64 {
+        self.objects.iter().filter(|(id, _)| wanted(id)).map(|(_, at)| self.length(*at)).sum()
     }
 
     /// Ids and offsets, sorted by id.

@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -39,6 +39,19 @@ pub enum Change {
     Deleted,
     /// It stands in the snapshot, but an ignored file is in its place, which was left alone.
     KeptIgnored,
+    /// It stands in the snapshot, but its folder belongs to a repository inside the workspace now, which was left alone.
+    KeptRepository,
+    /// It stands in the snapshot, but a pipe, a socket or a device is in its place or on the way to it, which was left
+    /// alone.
+    KeptSpecial,
+}
+
+impl Change {
+    /// Whether the file was deliberately not touched.
+    #[must_use]
+    pub fn is_kept(self) -> bool {
+        matches!(self, Self::KeptIgnored | Self::KeptRepository | Self::KeptSpecial)
+    }
 }
 
 /// What a restore is about to do, on disk before it begins and gone when it is done.
@@ -81,8 +94,8 @@ pub(super) struct Plan {
     gone_folders: Vec<PathBuf>,
     come_folders: Vec<PathBuf>,
     come: Vec<Difference>,
-    /// Where something stands that is not ours; known once what goes is gone.
-    kept: Option<BTreeSet<Vec<u8>>>,
+    /// Where something stands that is not ours, and what that means; known once what goes is gone.
+    kept: Option<BTreeMap<Vec<u8>, Change>>,
 }
 
 impl Plan {
@@ -107,7 +120,7 @@ impl Plan {
             after: file.before,
         };
         // Where nothing was written yet there is nothing of ours to take away.
-        let ours = |file: &&Difference| self.kept.as_ref().is_some_and(|kept| !kept.contains(&file.path));
+        let ours = |file: &&Difference| self.kept.as_ref().is_some_and(|kept| !kept.contains_key(&file.path));
         let (written, made): (Vec<_>, Vec<_>) =
             self.come.iter().filter(ours).map(turned).partition(|file| file.after.is_some());
         Self {
@@ -145,23 +158,31 @@ impl Plan {
             // Not empty means that something ignored lives there, which stays.
             let _ = remove_folder(workspace, folder);
         }
+        let mut ground = Ground::new(workspace);
         for folder in &self.come_folders {
+            if ground.refuses(folder).is_some() {
+                continue;
+            }
             make_folder(workspace, folder).map_err(|errno| failed("make", folder, errno))?;
         }
-        let taken = |file: &&Difference| {
-            let new = file.before.is_none() && !rules.contains(&file.path);
-            new && workspace.lstat(&to_path(&file.path)).is_ok()
-        };
-        let kept: BTreeSet<Vec<u8>> = self.come.iter().filter(taken).map(|file| file.path.clone()).collect();
+        let mut kept = BTreeMap::new();
+        for file in self.come.iter().filter(|file| !rules.contains(&file.path)) {
+            let path = to_path(&file.path);
+            let above = ground.refuses(path.parent().unwrap_or(Path::new("")));
+            let there = || if file.before.is_none() { workspace.lstat(&path).ok() } else { None };
+            if let Some(why) = above.or_else(|| there().map(|stat| in_place(workspace, &path, &stat))) {
+                kept.insert(file.path.clone(), why);
+            }
+        }
         let kept = &*self.kept.insert(kept);
         let write: Vec<(PathBuf, Entry, bool)> = self
             .come
             .iter()
-            .filter(|file| !kept.contains(&file.path))
+            .filter(|file| !kept.contains_key(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
         write_all(workspace, store, &write, self.gone.len(), fresh)?;
-        changes.extend(kept.iter().map(|path| (Change::KeptIgnored, to_path(path))));
+        changes.extend(kept.iter().map(|(path, why)| (*why, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
         }
@@ -179,6 +200,7 @@ impl Plan {
     ) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
         let mut done = BTreeSet::new();
         let mut hand = Hand::new(workspace, store, false);
+        let mut ground = Ground::new(workspace);
         let decide = |file: &&Difference| decides(&to_path(&file.path));
         for file in self.gone.iter().chain(&self.come).filter(decide) {
             let path = to_path(&file.path);
@@ -187,6 +209,7 @@ impl Plan {
                 // Where something else stands in its way, it comes with the others.
                 Some(_) if file.before.is_none() && workspace.lstat(&path).is_ok() => continue,
                 Some(_) if parent(workspace, &path).is_err() => continue,
+                Some(_) if ground.refuses(path.parent().unwrap_or(Path::new(""))).is_some() => continue,
                 Some(entry) => hand.put(&path, entry),
             };
             put?;
@@ -217,6 +240,45 @@ impl Plan {
             .files
             .extend(folders.iter().filter_map(|path| workspace.root.open_dir(path).ok()).map(File::from));
         Ok(())
+    }
+}
+
+/// What something that no snapshot holds is, in the place of a file that is to come.
+fn in_place(workspace: &Workspace, path: &Path, stat: &rustix::fs::Stat) -> Change {
+    let special = super::look::mode(stat).is_none() && !FileType::from_raw_mode(stat.st_mode).is_dir();
+    if special && !walk::leaves_out_file(workspace, path) { Change::KeptSpecial } else { Change::KeptIgnored }
+}
+
+/// Folders into which nothing is put, as far as was asked.
+struct Ground<'a> {
+    workspace: &'a Workspace,
+    known: HashMap<PathBuf, Option<Change>>,
+}
+
+impl<'a> Ground<'a> {
+    fn new(workspace: &'a Workspace) -> Self {
+        Self { workspace, known: HashMap::new() }
+    }
+
+    /// Why nothing may be put into a folder, whether it is there or not.
+    fn refuses(&mut self, folder: &Path) -> Option<Change> {
+        let above = folder.parent()?;
+        if let Some(known) = self.known.get(folder) {
+            return *known;
+        }
+        let why = self.refuses(above).or_else(|| {
+            let kind = |path: &Path| {
+                let stat = self.workspace.lstat(path).ok()?;
+                Some(FileType::from_raw_mode(stat.st_mode))
+            };
+            match kind(folder)? {
+                FileType::Directory => kind(&folder.join(".git")).map(|_| Change::KeptRepository),
+                FileType::RegularFile | FileType::Symlink => Some(Change::KeptIgnored),
+                _ => Some(Change::KeptSpecial),
+            }
+        });
+        self.known.insert(folder.to_owned(), why);
+        why
     }
 }
 
@@ -353,7 +415,8 @@ impl<'a> Hand<'a> {
             }
             return Ok(());
         }
-        let mut bits = there.as_ref().map_or_else(|| 0o666 & !umask(), |stat| stat.st_mode & 0o7777);
+        let fresh = || self.store.narrow().bits(&entry.id);
+        let mut bits = there.as_ref().map_or_else(fresh, |stat| stat.st_mode & 0o7777);
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
         let mut temp = Temp::create(Arc::clone(&folder))?;
         self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
@@ -367,16 +430,4 @@ impl<'a> Hand<'a> {
         temp.publish_over(&name)?;
         Ok(())
     }
-}
-
-/// The bits that new files do not get.
-fn umask() -> u32 {
-    // Reading it means setting it, which other threads would see; a file's own creation tells it as well.
-    static UMASK: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::open(std::env::temp_dir(), flags, Bits::from_raw_mode(0o777))
-            .and_then(rustix::fs::fstat)
-            .map_or(0o022, |stat| 0o777 & !stat.st_mode)
-    });
-    *UMASK
 }

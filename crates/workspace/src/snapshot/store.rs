@@ -2,6 +2,7 @@
 
 use super::{
     ahead::{self, Record, Source},
+    narrow::Narrow,
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
     pack::{Inflater, Pack, PackWriter, Part, Unsynced, Written, is_sound, sync_all},
 };
@@ -15,6 +16,7 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     io::{self, Write},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -35,8 +37,10 @@ const LARGE: usize = 256 << 10;
 const MANY_PACKS: usize = 50;
 /// Past this many somebody has to wait for that.
 const TOO_MANY_PACKS: usize = 200;
-/// Larger packs are never copied, only removed when nothing in them is needed.
+/// Larger packs are never copied, only removed when little in them is needed.
 const BULKY: u64 = 64 << 20;
+/// Smaller packs are not worth the trouble of making them smaller.
+const SMALL: u64 = 1 << 20;
 
 /// Automatic snapshots are named here, all in one file: git's own format for many refs.
 const PACKED_REFS: &str = "packed-refs";
@@ -55,6 +59,7 @@ pub(crate) struct Store {
     covered: Mutex<Option<Covered>>,
     /// Sees to it that it is on disk.
     settling: Mutex<Option<JoinHandle<()>>>,
+    narrow: Mutex<Narrow>,
 }
 
 impl Drop for Store {
@@ -151,6 +156,8 @@ impl Store {
         for folder in ["objects/pack", "refs/heads", "refs/snapshots"] {
             fs::create_dir_all(root.join(folder))?;
         }
+        // What is in the files of a workspace is not everybody's to read.
+        fs::set_permissions(root, fs::Permissions::from_mode(0o700))?;
         write_once(&root.join("HEAD"), "ref: refs/heads/none\n")?;
         write_once(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
         let store = Self {
@@ -160,6 +167,7 @@ impl Store {
             spare: Mutex::default(),
             covered: Mutex::default(),
             settling: Mutex::default(),
+            narrow: Mutex::default(),
         };
         let alone = store.exclusive()?;
         for folder in [root.join("objects/pack"), root.to_owned()] {
@@ -188,13 +196,16 @@ impl Store {
                 let index = entry?.path();
                 if index.extension().is_some_and(|extension| extension == "idx") {
                     let known = packs.all.iter().find(|pack| pack.path == index.with_extension("pack"));
-                    all.push(
-                        known.map_or_else(|| Pack::open(&index).map(Arc::new), |pack| Ok(pack.clone()))?,
-                    );
+                    match known {
+                        Some(pack) => all.push(pack.clone()),
+                        None => all.extend(open_pack(&index)?.map(Arc::new)),
+                    }
                 }
             }
             *packs = Packs { all, seen: now };
         }
+        drop(packs);
+        self.narrow().load(&self.root)?;
         Ok(Exclusive { store: self, lock: Some(lock) })
     }
 
@@ -249,6 +260,11 @@ impl Store {
         self.covered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is known of contents that not everybody may read.
+    pub(crate) fn narrow(&self) -> MutexGuard<'_, Narrow> {
+        self.narrow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Packs> {
         self.packs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -269,6 +285,7 @@ impl Store {
 
     /// Writes what the writer collected, and the files that refer to it, aside.
     pub(crate) fn stage(&self, writer: PackWriter, files: Vec<Draft>) -> io::Result<Staged<'_>> {
+        self.narrow().save(&self.root)?;
         let (mut parts, mut pack) = (Vec::new(), None);
         if !writer.is_empty() {
             let Written { pack: content, index, objects } = writer.write()?;
@@ -285,7 +302,7 @@ impl Store {
     pub(crate) fn copy(&self, id: &Oid, tools: &mut Inflater, sink: impl Write) -> io::Result<(Kind, u64)> {
         let found = self.lock().all.iter().rev().find_map(|pack| Some((pack.clone(), pack.offset(id)?)));
         let Some((pack, offset)) = found else {
-            let what = format!("object {id} is not in {}", self.root.display());
+            let what = format!("object {id} is missing from {}", self.root.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         };
         pack.copy(offset, tools, sink)
@@ -316,9 +333,14 @@ impl Store {
         Commit::decode(&self.read(id)?).ok_or_else(|| io::Error::other(format!("commit {id} is damaged")))
     }
 
-    /// The file that names a commit.
-    pub(crate) fn naming(&self, name: &str, id: &Oid) -> Draft {
-        Draft { path: self.names().join(ref_name(name)), content: format!("{id}\n") }
+    /// The file that names a commit; `None` where [`is_name`] says so.
+    pub(crate) fn naming(&self, name: &str, id: &Oid) -> Option<Draft> {
+        Some(Draft { path: self.named(name)?, content: format!("{id}\n") })
+    }
+
+    /// Where a name is kept. Whoever asks for one that cannot be gets none, and never a place elsewhere.
+    fn named(&self, name: &str) -> Option<PathBuf> {
+        is_name(name).then(|| self.names().join(ref_name(name)))
     }
 
     /// The file that names the automatic snapshots, in order, and no others.
@@ -385,11 +407,13 @@ impl Store {
 
     /// Forgets a name; whether there was one.
     pub(crate) fn delete_ref(&self, name: &str) -> io::Result<bool> {
-        found(fs::remove_file(self.names().join(ref_name(name)))).map(|gone| gone.is_some())
+        let Some(file) = self.named(name) else { return Ok(false) };
+        found(fs::remove_file(file)).map(|gone| gone.is_some())
     }
 
     pub(crate) fn get_ref(&self, name: &str) -> io::Result<Option<Oid>> {
-        let text = found(fs::read_to_string(self.names().join(ref_name(name))))?;
+        let Some(file) = self.named(name) else { return Ok(None) };
+        let text = found(fs::read_to_string(file))?;
         Ok(text.and_then(|text| Oid::parse(text.trim())))
     }
 
@@ -421,8 +445,7 @@ impl Store {
 
     /// Merges small packs when there are many, keeping only what a ref still reaches.
     pub(crate) fn tidy(&self) -> io::Result<()> {
-        let (bulky, mut old): (Vec<_>, Vec<_>) =
-            self.lock().all.iter().cloned().partition(|pack| pack.size() > BULKY);
+        let mut old: Vec<_> = self.lock().all.iter().filter(|pack| pack.size() <= BULKY).cloned().collect();
         if old.len() <= MANY_PACKS {
             return Ok(());
         }
@@ -430,6 +453,33 @@ impl Store {
         old.sort_by_key(|pack| pack.objects().len());
         old.pop();
         let reachable = self.reachable()?;
+        self.narrow().retain(&self.root, &reachable)?;
+        old.extend(self.wasteful(&reachable));
+        self.merge(old, &reachable)
+    }
+
+    /// Gives back the room of what no ref reaches any more, where it is much.
+    pub(crate) fn reclaim(&self) -> io::Result<()> {
+        let reachable = self.reachable()?;
+        self.merge(self.wasteful(&reachable), &reachable)
+    }
+
+    /// Packs of which little is still needed.
+    fn wasteful(&self, reachable: &HashSet<Oid>) -> Vec<Arc<Pack>> {
+        let wasteful = |pack: &&Arc<Pack>| {
+            let needed = pack.size_of(|id| reachable.contains(id));
+            pack.size() > SMALL && needed < pack.size() / 2 && needed <= BULKY
+        };
+        self.lock().all.iter().filter(wasteful).cloned().collect()
+    }
+
+    /// Puts one pack with what is reachable in the place of these.
+    fn merge(&self, mut old: Vec<Arc<Pack>>, reachable: &HashSet<Oid>) -> io::Result<()> {
+        old.sort_by(|a, b| a.path.cmp(&b.path));
+        old.dedup_by(|a, b| a.path == b.path);
+        if old.is_empty() {
+            return Ok(());
+        }
         let mut writer = self.writer();
         for pack in &old {
             for (id, offset) in pack.objects() {
@@ -441,8 +491,6 @@ impl Store {
         let merged =
             if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(Wait::Whole)?) };
         let merged = merged.flatten().map(Arc::new);
-        let used = |pack: &Arc<Pack>| pack.objects().iter().any(|(id, _)| reachable.contains(id));
-        old.extend(bulky.into_iter().filter(|pack| !used(pack)));
         // What takes the place of the others must not vanish in a crash that they do not survive.
         self.settle()?;
         let mut packs = self.lock();
@@ -563,6 +611,30 @@ impl Staged<'_> {
     }
 }
 
+/// Opens a pack, or sets it aside when it is damaged: what the others hold is as good as before.
+fn open_pack(index: &Path) -> io::Result<Option<Pack>> {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    match Pack::open(index) {
+        Err(error) if matches!(error.kind(), InvalidData | NotFound | UnexpectedEof) => {
+            for file in [index.to_owned(), index.with_extension("pack")] {
+                let mut aside = file.clone().into_os_string();
+                aside.push(".damaged");
+                found(fs::rename(&file, aside))?;
+            }
+            Ok(None)
+        }
+        opened => opened.map(Some),
+    }
+}
+
+/// Whether a snapshot may be called so: one name in one folder, for git as for us.
+pub(crate) fn is_name(name: &str) -> bool {
+    let rest = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'_')
+        && name.bytes().all(rest)
+        && ref_name(name).len() <= 200
+}
+
 /// Git refuses some names that we allow (`a..b`, `x.lock`, a dot at either end).
 fn ref_name(name: &str) -> String {
     let awkward = name.contains("..") || name.ends_with('.') || name.ends_with(".lock");
@@ -621,7 +693,7 @@ mod tests {
                 let _alone = store.exclusive().unwrap();
                 let mut writer = store.writer();
                 writer.put(Kind::Blob, id, content).unwrap();
-                let mut staged = store.stage(writer, vec![store.naming("s", &id)]).unwrap();
+                let mut staged = store.stage(writer, store.naming("s", &id).into_iter().collect()).unwrap();
                 std::mem::forget(staged.write_ahead().unwrap());
                 std::mem::forget(staged);
                 assert!(Store::is_unfinished(root));

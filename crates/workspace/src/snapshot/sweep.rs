@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Workspace,
     beneath::as_path,
+    guarded,
     rules::{self, Present, Rules},
     temp,
     walk::{self, Reach, Scratch, Visit},
@@ -58,10 +59,8 @@ impl Surroundings {
     fn now(workspace: &Workspace, nested: BTreeSet<PathBuf>) -> Self {
         let root = workspace.root();
         let mut probes = vec![root.join(".git/info/exclude")];
-        for above in root.ancestors().skip(1) {
-            probes
-                .extend([".git", ".git/info/exclude", ".gitignore", ".ignore"].map(|name| above.join(name)));
-        }
+        probes.extend(root.ancestors().skip(1).map(|above| above.join(".git")));
+        probes.extend(rules::sources_above(root));
         let look = |path: PathBuf| {
             // Of a repository above only its being there matters: its folder changes with every commit.
             let there = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok();
@@ -295,7 +294,7 @@ impl Sweep<'_> {
             let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let parent = path.parent().unwrap_or(Path::new(""));
             let above = rules_in(self.workspace, parent, &mut rules);
-            if above.is_none_or(|above| rules::ignored(&above, path, is_folder)) {
+            if guarded::in_git(path) || above.is_none_or(|above| rules::ignored(&above, path, is_folder)) {
                 found.gone.push(bytes.to_vec());
             } else if is_folder {
                 if !self.below(path, found)?.is_empty() {
@@ -328,7 +327,7 @@ fn rules_in(
     let has = |name: &str| workspace.lstat(&folder.join(name)).is_ok();
     let present = Present { ignore: has(".ignore"), gitignore: has(".gitignore"), git: has(".git") };
     let above = match folder.parent() {
-        None => Some(rules::above_root(workspace.root())),
+        None => Some(rules::above_root(workspace.root(), workspace.own.as_deref())),
         Some(parent) => rules_in(workspace, parent, known)
             .filter(|above| !present.git && !rules::ignored(above, folder, true)),
     };
@@ -347,17 +346,26 @@ struct Listing {
 
 impl Visit for Listing {
     fn folder(&mut self, path: &Path, fd: BorrowedFd<'_>) {
+        // Under such a name git would find a repository where it does not tell large letters from small ones: nothing
+        // is put back there, so nothing of it is kept.
+        if guarded::in_git(path) {
+            return;
+        }
         // Before the names are read: what comes while they are shows later.
         let stat = rustix::fs::fstat(fd).ok().filter(settled);
         self.folders.push((path.into(), stat.map(|stat| stamp(&stat))));
     }
 
     fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {
-        self.files.push(path.into());
+        if !guarded::in_git(path) {
+            self.files.push(path.into());
+        }
     }
 
     fn link(&mut self, path: &Path) {
-        self.files.push(path.into());
+        if !guarded::in_git(path) {
+            self.files.push(path.into());
+        }
     }
 
     fn nested_repository(&mut self, path: &Path) -> bool {

@@ -4,6 +4,7 @@
 
 mod big;
 mod crash;
+mod guards;
 mod holes;
 mod kit;
 mod live;
