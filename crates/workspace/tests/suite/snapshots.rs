@@ -292,24 +292,43 @@ fn restore_child() {
 
 #[test]
 fn a_killed_restore_loses_nothing() {
+    // More than are written one by one: those written in place are the dangerous ones.
+    killed(140, 100);
+}
+
+#[test]
+fn a_killed_restore_of_a_few_files_loses_nothing() {
+    killed(20, 40);
+}
+
+/// A process that puts one of two states in the place of the other, over and over, is killed again and again.
+fn killed(files: usize, rounds: u64) {
     let place = Place::new();
-    let fill = |tag: &str| {
-        // More than are written one by one: those written in place are the dangerous ones.
-        for n in 0..140 {
+    let fill = |tag: &str, other: &str| {
+        for n in 0..files {
             place.write(&format!("d{}/f{n}", n % 6), format!("{tag} {n}\n").repeat(50));
         }
         place.write(&format!("only-{tag}"), tag);
+        // A file where the other has a folder, a symlink where it has a file, and what can be run in one only.
+        place.write(&format!("in-turn-{tag}"), tag);
+        place.write(&format!("in-turn-{other}/{tag}"), tag);
+        symlink(tag, place.root.join(format!("link-{tag}"))).unwrap();
+        place.write(&format!("link-{other}"), tag);
+        let bits = if tag == "a" { 0o755 } else { 0o644 };
+        fs::set_permissions(place.root.join("d0/f0"), fs::Permissions::from_mode(bits)).unwrap();
+        place.state()
     };
     let snapshots = place.open();
-    fill("a");
-    let a = place.state();
+    let a = fill("a", "b");
     snapshots.create("a", "").unwrap();
-    fs::remove_file(place.root.join("only-a")).unwrap();
-    fill("b");
-    let b = place.state();
+    for name in ["only-a", "in-turn-a", "link-a", "link-b"] {
+        fs::remove_file(place.root.join(name)).unwrap();
+    }
+    fs::remove_dir_all(place.root.join("in-turn-b")).unwrap();
+    let b = fill("b", "a");
     snapshots.create("b", "").unwrap();
     drop(snapshots);
-    for round in 0..100u64 {
+    for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "snapshots::restore_child", "--nocapture"])
             .env(KILLED, place.root.parent().unwrap())
