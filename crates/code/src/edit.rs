@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::check::{Changed, Refusal, line_of};
 use crate::find::{self, Search};
-use crate::indent::{self, Lines};
+use crate::indent::{self, Lines, Place, Text};
 use crate::language::Language;
 use crate::outline::{Kind, Symbol};
 use crate::parse::{Depth, Parsed, Reader};
@@ -177,6 +177,32 @@ struct Splice {
     text: String,
 }
 
+/// New text with what will stand around it.
+struct Within<'t> {
+    before: &'static str,
+    text: &'t str,
+    after: &'static str,
+}
+
+impl<'t> Within<'t> {
+    fn alone(text: &'t str) -> Self {
+        Self { before: "", text, after: "" }
+    }
+
+    fn own_lines(text: &'t str) -> Self {
+        Self { before: "\n", text, after: "\n" }
+    }
+}
+
+/// A way to read a new body.
+struct Form {
+    splice: Splice,
+    /// Where the body then begins.
+    start: usize,
+    /// Another form of the one before: what is wrong with that one says more.
+    guessed: bool,
+}
+
 impl Job<'_> {
     fn source(&self) -> &[u8] {
         self.before.source
@@ -192,28 +218,39 @@ impl Job<'_> {
         indent::at(self.source(), self.symbol.signature.start)
     }
 
-    /// New text for a place, with `target` as its indentation.
-    fn fitted(&self, at: &Range<usize>, text: &str, target: &str) -> String {
-        let strings = self.strings(at, text);
-        Lines::new(text, &strings).fitted(target, &indent::unit(self.before.language, self.source()))
+    /// The ways in which new text may stand at a place with `target` as its indentation, the likeliest first.
+    fn fitted(&self, at: &Range<usize>, text: &Within<'_>, target: &str) -> Vec<String> {
+        self.fitted_lines(at, &self.lines(at, text), target)
     }
 
-    /// The string literals in new text that reach over a line end.
-    fn strings(&self, at: &Range<usize>, text: &str) -> Vec<Range<usize>> {
-        if !text.contains('\n') {
-            return Vec::new();
+    fn fitted_lines(&self, at: &Range<usize>, lines: &Lines<'_>, target: &str) -> Vec<String> {
+        let language = self.before.language;
+        let unit = indent::unit(language, self.source());
+        let old = String::from_utf8_lossy(&self.source()[at.clone()]);
+        lines.fitted(&Place { language, target, unit: &unit, old: &old })
+    }
+
+    /// New text by lines, with its string literals known from how it parses at its place.
+    fn lines<'t>(&self, at: &Range<usize>, text: &Within<'t>) -> Lines<'t> {
+        if !text.text.contains('\n') {
+            return Lines::new(text.text, &[]);
         }
-        let mut reader = Reader::default();
-        if self.before.language == Language::Python {
-            // there indentation is syntax: alone the text is nearer to what it will be
-            let parsed = reader.parse(Language::Python, text.as_bytes());
-            return parsed.map(|parsed| parsed.long_strings(&(0..text.len()))).unwrap_or_default();
-        }
-        let whole = [&self.source()[..at.start], text.as_bytes(), &self.source()[at.end..]].concat();
-        let new = at.start..at.start + text.len();
-        let found = reader.parse(self.before.language, &whole).map(|parsed| parsed.long_strings(&new));
-        let found = found.unwrap_or_default().into_iter().filter(|at| new.contains(&at.start));
-        found.map(|at| at.start - new.start..at.end - new.start).collect()
+        let python = self.before.language == Language::Python;
+        // there indentation is syntax: alone the text is nearer to what it will be
+        let around = if python { Default::default() } else { (&self.source()[..at.start], text.before) };
+        let behind = if python { Default::default() } else { (text.after, &self.source()[at.end..]) };
+        let start = around.0.len() + around.1.len();
+        let new = start..start + text.text.len();
+        let whole =
+            [around.0, around.1.as_bytes(), text.text.as_bytes(), behind.0.as_bytes(), behind.1].concat();
+        let parsed = Reader::default().parse(self.before.language, &whole);
+        let found = parsed.map(|parsed| parsed.long_strings(&new)).unwrap_or_default();
+        Lines::new(text.text, &within(found, &new))
+    }
+
+    /// What is at a place now, by lines.
+    fn old_lines<'t>(&self, at: &Range<usize>, text: &'t str) -> Lines<'t> {
+        Lines::new(text, &within(self.before.long_strings(at), at))
     }
 
     /// Puts new text into the file and holds the result against the file before.
@@ -232,11 +269,15 @@ impl Job<'_> {
         let first = line_of(&bytes, new.start);
         let held = changed.hold(&after).map_err(|refusal| explain(&refusal, first))?;
         if !fits(&changed, &held) {
-            let reason = match self.symbol.kind.is_callable() {
-                true => {
+            let reason = match (self.symbol.kind.is_callable(), self.before.language) {
+                (true, Language::Python) => {
+                    "it is not one function of this kind: a line is indented less than the first, or something is \
+                     left open"
+                }
+                (true, _) => {
                     "it is not one function of this kind: something in it is closed too early or left open"
                 }
-                false => "it is not what belongs there",
+                (false, _) => "it is not what belongs there",
             };
             return Err(EditError::DoesNotParse { reason: reason.to_owned() });
         }
@@ -261,100 +302,125 @@ impl Job<'_> {
     fn body(&self, new: &str) -> Result<Edited, EditError> {
         let symbol = self.symbol;
         let Some(body) = symbol.body.clone() else { return Err(EditError::NoBody { found: self.listed() }) };
-        let old = String::from_utf8_lossy(&self.source()[body.clone()]).replace("\r\n", "\n");
-        if inner(&old).trim() == inner(new).trim() {
-            return Err(EditError::Same);
-        }
         let python = self.before.language == Language::Python;
-        let forms =
-            if python { self.python_bodies(&body, new) } else { self.braced_bodies(&body, &old, new) };
+        let forms = if python { self.python_bodies(&body, new) } else { self.braced_bodies(&body, new) };
+        // the same statements in another dress, or with mistakes that were there before
+        let same = self.is_body(&body, new);
         let mut refused = EditError::DoesNotParse { reason: "there is nothing in it".to_owned() };
-        for (form, start) in forms {
-            let done = self.splice(&form, |changed, symbols| {
+        for form in forms {
+            let done = self.splice(&form.splice, |changed, symbols| {
                 let same = |it: &&Symbol| it.name_at == symbol.name_at && it.name == symbol.name;
                 let now = symbols.iter().find(same).and_then(|it| it.body.clone());
                 // a comment at the end of a Python block may count as part of it or not
-                let code = form
-                    .text
+                let text = &form.splice.text;
+                let code = text
                     .lines()
                     .rev()
                     .take_while(|line| line.trim().is_empty() || python && line.trim().starts_with('#'));
                 let loose: usize = code.map(|line| line.len() + 2).sum();
                 now.is_some_and(|now| {
-                    now.start == start && now.end <= changed.new.end && now.end + loose >= changed.new.end
+                    let end = now.end <= changed.new.end && now.end + loose >= changed.new.end;
+                    now.start == form.start && end
                 })
             });
             match done {
-                Ok(done) => return Ok(done),
+                Ok(done) if !same => return Ok(done),
+                Ok(_) => break,
+                Err(_) if form.guessed => {}
                 Err(error) => refused = error,
             }
         }
-        Err(refused)
+        Err(if same { EditError::Same } else { refused })
     }
 
-    /// The ways to read a new body between braces, the likeliest first, with where the body then begins.
-    fn braced_bodies(&self, body: &Range<usize>, old: &str, new: &str) -> Vec<(Splice, usize)> {
+    /// Whether a body has the text that it is to have, white space around it and its braces aside.
+    fn is_body(&self, body: &Range<usize>, new: &str) -> bool {
+        let old = String::from_utf8_lossy(&self.source()[body.clone()]).replace("\r\n", "\n");
+        inner(&old).trim() == inner(new).trim()
+    }
+
+    /// The ways to read a new body between braces, the likeliest first.
+    fn braced_bodies(&self, body: &Range<usize>, new: &str) -> Vec<Form> {
         let mut forms = Vec::new();
-        let mut add = |text: String| forms.push((Splice { at: body.clone(), text }, body.start));
+        let mut add = |texts: Vec<String>| {
+            forms.extend(texts.into_iter().enumerate().map(|(turn, text)| Form {
+                splice: Splice { at: body.clone(), text },
+                start: body.start,
+                guessed: turn > 0,
+            }));
+        };
         let outer = self.indent();
-        let unit = indent::unit(self.before.language, self.source());
-        let target = if self.symbol.block { Lines::new(inner(old), &[]).inner_indent() } else { None };
-        let target = target.unwrap_or_else(|| format!("{outer}{unit}"));
+        let old = String::from_utf8_lossy(&self.source()[body.clone()]);
+        let lines = self.old_lines(body, &old);
+        let inside = lines.part(1..lines.len().max(2) - 1);
+        let target = inside.base(self.before.language).filter(|_| self.symbol.block).map(str::to_owned);
+        let target =
+            target.unwrap_or_else(|| format!("{outer}{}", indent::unit(self.before.language, self.source())));
         let closing = old.rsplit('\n').next().and_then(|line| line.strip_suffix('}')).unwrap_or_default();
         let closing = if old.contains('\n') && closing.trim().is_empty() { closing } else { &outer };
         let trimmed = new.trim();
         let braced = trimmed.len() > 1 && trimmed.starts_with('{') && trimmed.ends_with('}');
         if braced {
-            let within = inner(trimmed);
-            add(match within.split_once('\n') {
-                None => trimmed.to_owned(),
-                Some((head, rest)) => {
-                    let rest = rest.trim_end_matches([' ', '\t']);
-                    let rest = self.fitted(body, rest, &target);
-                    format!(
-                        "{{{head}\n{}{}}}",
-                        rest,
-                        if rest.is_empty() || rest.ends_with('\n') { closing } else { "" }
-                    )
-                }
-            });
+            add(self.between_braces(body, trimmed, &target, closing));
         }
         if !self.symbol.block && !braced {
-            add(trimmed.trim_end_matches(';').to_owned());
+            add(vec![trimmed.trim_end_matches(';').to_owned()]);
         }
         let bare = new.trim_end().trim_start_matches('\n');
         if bare.trim().is_empty() {
-            add("{}".to_owned());
+            add(vec!["{}".to_owned()]);
         } else {
-            add(format!("{{\n{}\n{closing}}}", self.fitted(body, bare, &target)));
+            let bare = Within { before: "{\n", text: bare, after: "\n}" };
+            let fitted = self.fitted(body, &bare, &target);
+            add(fitted.into_iter().map(|text| format!("{{\n{text}\n{closing}}}")).collect());
         }
         forms
     }
 
-    fn python_bodies(&self, body: &Range<usize>, new: &str) -> Vec<(Splice, usize)> {
+    /// A body that came with its braces.
+    fn between_braces(&self, body: &Range<usize>, text: &str, target: &str, closing: &str) -> Vec<String> {
+        let Some((head, _)) = text.split_once('\n') else { return vec![text.to_owned()] };
+        let lines = self.lines(body, &Within::alone(text));
+        let closed = lines.last_of_code().is_some_and(|line| line.trim() == "}");
+        let inside = lines.part(1..lines.len() - usize::from(closed));
+        let end = if closed { format!("\n{closing}}}") } else { String::new() };
+        if inside.len() == 0 {
+            return vec![format!("{head}{end}")];
+        }
+        let fitted = self.fitted_lines(body, &inside, target);
+        fitted.into_iter().map(|inside| format!("{head}\n{inside}{end}")).collect()
+    }
+
+    fn python_bodies(&self, body: &Range<usize>, new: &str) -> Vec<Form> {
         let bare = new.trim_end().trim_start_matches('\n');
         if bare.trim().is_empty() {
             return Vec::new();
         }
         let source = self.source();
         let same_line = indent::line_start(source, body.start) != body.start;
-        let old = String::from_utf8_lossy(&source[body.clone()]).replace("\r\n", "\n");
-        let strings = self.before.long_strings(body);
-        let strings: Vec<_> =
-            strings.iter().map(|at| at.start - body.start.min(at.start)..at.end - body.start).collect();
-        let target = if same_line { None } else { Lines::new(&old, &strings).common() };
-        let target = target.map(str::to_owned);
+        let old = String::from_utf8_lossy(&source[body.clone()]);
+        // a blank line below the signature stays when it was there
+        let blank = |text: &str| text.split('\n').take_while(|line| line.trim().is_empty()).count();
+        let above = "\n".repeat(if same_line { 0 } else { blank(&old).min(blank(new)) });
+        let target =
+            self.old_lines(body, &old).base(Language::Python).filter(|_| !same_line).map(str::to_owned);
         let target =
             target.unwrap_or_else(|| format!("{}{}", self.indent(), indent::unit(Language::Python, source)));
-        let text = self.fitted(body, bare, &target);
-        if !same_line {
-            return vec![(Splice { at: body.clone(), text }, body.start)];
-        }
         let colon = self.symbol.signature.end;
         let newline = self.line_ends(body, "\n").len();
-        let below = (Splice { at: colon..body.end, text: format!("\n{text}") }, colon + newline);
-        let beside = (Splice { at: body.clone(), text: bare.trim().to_owned() }, body.start);
-        if bare.contains('\n') { vec![below] } else { vec![beside, below] }
+        let mut forms = Vec::new();
+        if same_line && !bare.contains('\n') {
+            let splice = Splice { at: body.clone(), text: bare.trim().to_owned() };
+            forms.push(Form { splice, start: body.start, guessed: false });
+        }
+        for (turn, text) in self.fitted(body, &Within::alone(bare), &target).into_iter().enumerate() {
+            let (splice, start) = match same_line {
+                true => (Splice { at: colon..body.end, text: format!("\n{text}") }, colon + newline),
+                false => (Splice { at: body.clone(), text: format!("{above}{text}") }, body.start),
+            };
+            forms.push(Form { splice, start, guessed: turn > 0 });
+        }
+        forms
     }
 
     fn signature(&self, new: &str) -> Result<Edited, EditError> {
@@ -377,7 +443,7 @@ impl Job<'_> {
         }
         for start in &symbol.starts {
             let at = *start..symbol.signature.end.max(*start);
-            let fitted = self.fitted(&at, &text, &indent);
+            let fitted = self.fitted(&at, &Within::alone(&text), &indent).swap_remove(0);
             let splice = Splice { at, text: fitted.trim_start().to_owned() };
             let done = self.splice(&splice, |changed, symbols| {
                 let body =
@@ -404,22 +470,16 @@ impl Job<'_> {
     }
 }
 
-impl<'t> Lines<'t> {
-    /// The indentation of what stands between braces: the first line behind the opening one does not count, nor does
-    /// the last before the closing one.
-    fn inner_indent(&self) -> Option<String> {
-        if self.lines.len() < 2 {
-            return None;
-        }
-        let rest = Lines { lines: self.lines[1..].to_vec(), fixed: self.fixed[1..].to_vec() };
-        rest.common().map(str::to_owned)
-    }
-}
-
 /// What stands between braces; text without them as it is.
 fn inner(text: &str) -> &str {
     let trimmed = text.trim();
     trimmed.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text)
+}
+
+/// String literals of a whole as those of the part at `at`.
+fn within(strings: Vec<Text>, at: &Range<usize>) -> Vec<Text> {
+    let inside = strings.into_iter().filter(|string| at.contains(&string.at.start));
+    inside.map(|string| Text { at: string.at.start - at.start..string.at.end - at.start, ..string }).collect()
 }
 
 fn explain(refusal: &Refusal, first: usize) -> EditError {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
+use crate::indent::{Hold, Text};
 use crate::language::Language;
 use crate::outline::{self, Symbol};
 
@@ -150,7 +151,7 @@ impl Parsed<'_> {
     }
 
     /// String literals and the like that reach over a line end, so that white space in them counts.
-    pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Range<usize>> {
+    pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Text> {
         let mut found = Vec::new();
         // a string that stands alone as a statement moves with the code
         let mut statement = 0..0;
@@ -163,8 +164,9 @@ impl Parsed<'_> {
             if node.kind() == "expression_statement" {
                 statement = at.clone();
             }
-            if lines && is_string(node.kind()) && (node.kind() != "string" || at != statement) {
-                found.push(at);
+            if lines && is_string(node.kind()) {
+                let alone = node.kind() == "string" && at == statement;
+                found.push(Text { at, hold: if alone { Hold::Along } else { Hold::Fixed } });
                 return false;
             }
             lines

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{EditError, Edited, Job, Splice};
+use super::{EditError, Edited, Job, Splice, Within};
 use crate::indent;
 use crate::language::Language;
 use crate::outline::Symbol;
@@ -16,11 +16,13 @@ impl Job<'_> {
                 reason: "there is nothing in it; delete_symbol deletes".to_owned(),
             });
         }
-        let fitted = self.fitted(&full, bare, &indent::at(self.source(), full.start));
-        let text = fitted.trim_start().to_owned();
+        let indent = indent::at(self.source(), full.start);
         let symbol = self.symbol;
-        self.splice(&Splice { at: full, text }, |changed, symbols| {
-            symbols.iter().any(|it| changed.new.contains(&it.signature.start) && it.owner == symbol.owner)
+        first_that_fits(self.fitted(&full, &Within::own_lines(bare), &indent), |text| {
+            let splice = Splice { at: full.clone(), text: text.trim_start().to_owned() };
+            self.splice(&splice, |changed, symbols| {
+                symbols.iter().any(|it| changed.new.contains(&it.signature.start) && it.owner == symbol.owner)
+            })
         })
     }
 
@@ -31,11 +33,14 @@ impl Job<'_> {
         let own_line = source[line..start].trim_ascii().is_empty();
         let at = if own_line { line } else { start };
         let indent = indent::at(source, start);
-        let text = self.fitted(&(at..at), trimmed(new)?, &indent);
-        let gap = "\n".repeat(1 + self.blank_lines(&text));
-        let text =
-            if own_line { format!("{text}{gap}") } else { format!("{}{gap}{indent}", text.trim_start()) };
-        self.splice(&Splice { at: at..at, text }, |_, _| true)
+        first_that_fits(self.fitted(&(at..at), &Within::own_lines(trimmed(new)?), &indent), |text| {
+            let gap = "\n".repeat(1 + self.blank_lines(text));
+            let text = match own_line {
+                true => format!("{text}{gap}"),
+                false => format!("{}{gap}{indent}", text.trim_start()),
+            };
+            self.splice(&Splice { at: at..at, text }, |_, _| true)
+        })
     }
 
     pub(super) fn after(&self, new: &str, method: bool) -> Result<Edited, EditError> {
@@ -43,18 +48,22 @@ impl Job<'_> {
         let (end, whole_line) = self.behind();
         let at = end..end;
         let indent = indent::at(source, self.symbol.full.start);
-        let text = self.fitted(&at, trimmed(new)?, &indent);
-        let blank = self.blank_lines(&text);
-        let before = "\n".repeat(1 + blank);
-        let after = match whole_line {
-            true => "\n".repeat(self.missing_blank_lines(end, &indent, blank)),
-            false => format!("\n{indent}"),
-        };
         let symbol = self.symbol;
         let within = |it: &Symbol| it.owner == symbol.owner || self.before.language == Language::Go;
-        self.splice(&Splice { at, text: format!("{before}{text}{after}") }, |changed, symbols| {
-            let mut new = symbols.iter().filter(|it| changed.new.contains(&it.signature.start)).peekable();
-            new.peek().is_none_or(|first| within(first)) && (!method || new.any(|it| it.kind.is_callable()))
+        first_that_fits(self.fitted(&at, &Within::own_lines(trimmed(new)?), &indent), |text| {
+            let blank = self.blank_lines(text);
+            let before = "\n".repeat(1 + blank);
+            let after = match whole_line {
+                true => "\n".repeat(self.missing_blank_lines(end, &indent, blank)),
+                false => format!("\n{indent}"),
+            };
+            let splice = Splice { at: at.clone(), text: format!("{before}{text}{after}") };
+            self.splice(&splice, |changed, symbols| {
+                let mut new =
+                    symbols.iter().filter(|it| changed.new.contains(&it.signature.start)).peekable();
+                let first = new.peek().is_none_or(|first| within(first));
+                first && (!method || new.any(|it| it.kind.is_callable()))
+            })
         })
     }
 
@@ -149,6 +158,21 @@ impl Job<'_> {
         }
         at.start..end
     }
+}
+
+/// What the first form makes that can stand; what is wrong with the likeliest when none can.
+fn first_that_fits(
+    forms: Vec<String>,
+    make: impl Fn(&str) -> Result<Edited, EditError>,
+) -> Result<Edited, EditError> {
+    let mut refused = None;
+    for form in &forms {
+        match make(form) {
+            Ok(done) => return Ok(done),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or(EditError::Same))
 }
 
 fn trimmed(new: &str) -> Result<&str, EditError> {
