@@ -5,7 +5,11 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::fs::FileExt as _},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 /// How groups are named; the number of the server's process follows.
@@ -46,15 +50,25 @@ impl Hierarchy {
         usable.then_some(Self { parent, version: Version::Two })
     }
 
-    /// Removes the groups of servers that were killed.
+    /// Removes the groups of servers that were killed: here at once, and elsewhere by a thread, once.
     pub(crate) fn sweep(&self) {
-        for entry in fs::read_dir(&self.parent).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let owner =
-                name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
-            if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-                let _ = fs::remove_dir(entry.path());
-            }
+        static ELSEWHERE: Once = Once::new();
+        sweep_in(&self.parent, Duration::ZERO);
+        if let Some(top) = self.top() {
+            ELSEWHERE.call_once(|| {
+                let sweep = std::thread::Builder::new().name("sweep-groups".to_owned());
+                // Without a thread they stay until the next time.
+                let _ = sweep.spawn(move || sweep_below(&top));
+            });
+        }
+    }
+
+    /// Where the hierarchy is mounted.
+    fn top(&self) -> Option<PathBuf> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        match self.version {
+            Version::One => mount_of(&mounts, "cgroup", Some("memory")),
+            Version::Two => mount_of(&mounts, "cgroup2", None),
         }
     }
 
@@ -89,6 +103,40 @@ impl Hierarchy {
             }
         }
         Ok(group)
+    }
+}
+
+/// Another server may be about to use a group that is new and still empty, under a number that is nobody's here.
+const SETTLED: Duration = Duration::from_secs(60);
+/// Groups of the machine that are looked at.
+const MOST_GROUPS: usize = 4096;
+
+fn sweep_below(top: &Path) {
+    let (mut waiting, mut seen) = (vec![top.to_owned()], 0);
+    while let Some(folder) = waiting.pop() {
+        sweep_in(&folder, SETTLED);
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && seen < MOST_GROUPS {
+                seen += 1;
+                waiting.push(entry.path());
+            }
+        }
+    }
+}
+
+/// Removes the groups in a folder that are at least so old and whose server is gone. One that is in use cannot be removed.
+fn sweep_in(folder: &Path, age: Duration) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner =
+            name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
+        let old = || {
+            let made = entry.metadata().and_then(|meta| meta.modified()).ok();
+            age.is_zero() || made.and_then(|made| made.elapsed().ok()).is_some_and(|since| since >= age)
+        };
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) && old() {
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -150,8 +198,9 @@ fn sweep_later(path: PathBuf) {
     left.retain(|path| fs::remove_dir(path).is_err() && path.exists());
 }
 
-/// Removes what earlier drops had to leave.
-pub(crate) fn sweep() {
+/// Removes what earlier drops had to leave; says whether nothing is left.
+pub(crate) fn sweep() -> bool {
     let mut left = LEFT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     left.retain(|path| fs::remove_dir(path).is_err() && path.exists());
+    left.is_empty()
 }

@@ -110,11 +110,13 @@ pub(crate) async fn new_worker() -> io::Result<OwnedFd> {
     Ok(ours)
 }
 
-/// A socket to a new zygote, which says on it whether it could be set up.
-pub(crate) fn new_zygote(plan: &Plan) -> io::Result<OwnedFd> {
+/// A socket to a new zygote, which says on it whether it could be set up. With `join`, it lives in the namespaces of
+/// that process but for the mounts.
+pub(crate) fn new_zygote(plan: &Plan, join: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let (ours, theirs) = wire::socket_pair()?;
     let plan = wire::in_memory_file(&plan.encode())?;
-    while !try_ask(wire::MAKE_ZYGOTE, &[theirs.as_fd(), plan.as_fd()])? {
+    let fds: Vec<_> = [&theirs, &plan].into_iter().chain(join).map(|fd| fd.as_fd()).collect();
+    while !try_ask(wire::MAKE_ZYGOTE, &fds)? {
         std::thread::sleep(MOMENT);
     }
     Ok(ours)
@@ -211,16 +213,16 @@ impl Spawner {
             Err(Errno::AGAIN) => return false,
             Err(_) => sys::exit(0),
         };
+        if request[..n].first() == Some(&wire::MAKE_ZYGOTE) {
+            let mut fds = fds.into_iter();
+            if let (Some(socket), Some(plan)) = (fds.next(), fds.next()) {
+                self.make_zygote(socket, plan, fds.next());
+            }
+            return false;
+        }
         match (request[..n].first(), fds.pop()) {
             (Some(&wire::MAKE_WORKER), Some(worker)) => {
                 self.make_worker(worker);
-                false
-            }
-            // The plan came last.
-            (Some(&wire::MAKE_ZYGOTE), Some(plan)) => {
-                if let Some(socket) = fds.pop() {
-                    self.make_zygote(socket, plan);
-                }
                 false
             }
             (Some(&wire::SETTLE), Some(waiting)) => {
@@ -231,10 +233,10 @@ impl Spawner {
         }
     }
 
-    fn make_zygote(&mut self, socket: OwnedFd, plan: OwnedFd) {
+    fn make_zygote(&mut self, socket: OwnedFd, plan: OwnedFd, join: Option<OwnedFd>) {
         let made = wire::read_file(plan).and_then(|data| {
             let plan = Plan::decode(&data).ok_or_else(|| io::Error::other("the plan cannot be read"))?;
-            zygote::make(socket.try_clone()?, &plan)
+            zygote::make(socket.try_clone()?, &plan, join)
         });
         match made {
             Ok(pid) => {

@@ -117,6 +117,18 @@ pub(crate) fn fork_into(namespaces: c_int) -> io::Result<Forked> {
     Ok(Pid::from_raw(pid).map_or(Forked::Child, Forked::Parent))
 }
 
+/// Moves this single-threaded process into namespaces of another.
+pub(crate) fn join_namespaces(process: &OwnedFd, namespaces: c_int) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::setns(process.as_raw_fd(), namespaces) }).map(drop)
+}
+
+/// Moves this single-threaded process into new namespaces.
+pub(crate) fn new_namespaces(namespaces: c_int) -> io::Result<()> {
+    // SAFETY: no memory is involved, and no other thread shares what is unshared.
+    check(unsafe { libc::unshare(namespaces) }).map(drop)
+}
+
 /// Kills every process that this one may signal, but itself. Only for processes that can signal nobody else
 /// than their own descendants: the first of a PID namespace, or one in a signal domain.
 pub(crate) fn kill_everybody_in_reach() {

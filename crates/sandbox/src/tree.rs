@@ -81,29 +81,38 @@ pub(crate) fn kill_pass(spare: &BTreeSet<i32>) -> usize {
     killed
 }
 
-/// Every process below this one.
-pub(crate) fn descendants() -> Vec<i32> {
+/// Every process below this one, and how many threads they have together.
+pub(crate) fn descendants() -> (Vec<i32>, usize) {
     let mut found = children(rustix::process::getpid().as_raw_nonzero().get());
-    let mut at = 0;
+    let (mut at, mut all) = (0, 0);
     while let Some(pid) = found.get(at) {
-        found.extend(children(*pid));
+        let (below, threads) = family(*pid);
+        found.extend(below);
+        // One that has just ended counts, too: its number is in use until it is collected.
+        all += threads.max(1);
         at += 1;
     }
-    found
+    (found, all)
 }
 
 /// The children of every thread of a process.
 pub(crate) fn children(pid: i32) -> Vec<i32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut found = Vec::new();
+    family(pid).0
+}
+
+/// The children of every thread of a process, and how many threads it has.
+fn family(pid: i32) -> (Vec<i32>, usize) {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return (Vec::new(), 0) };
+    let (mut found, mut count) = (Vec::new(), 0);
     let mut listed = false;
     for thread in threads.flatten() {
+        count += 1;
         if let Ok(text) = fs::read_to_string(thread.path().join("children")) {
             listed = true;
             found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<i32>().ok()));
         }
     }
-    if listed { found } else { children_by_parent(pid) }
+    (if listed { found } else { children_by_parent(pid) }, count)
 }
 
 /// For kernels built without the `children` files.

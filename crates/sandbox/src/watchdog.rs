@@ -16,8 +16,8 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// The cap that is exceeded now, if any.
     pub(crate) fn look(&self) -> Option<Exceeded> {
-        let processes = tree::descendants();
-        if self.pids.is_some_and(|cap| u64::try_from(processes.len()).unwrap_or(u64::MAX) > cap) {
+        let (processes, threads) = tree::descendants();
+        if self.pids.is_some_and(|cap| u64::try_from(threads).unwrap_or(u64::MAX) > cap) {
             return Some(Exceeded::Pids);
         }
         let cap = self.memory?;

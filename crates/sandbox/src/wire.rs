@@ -23,7 +23,8 @@ const MOST_FDS: usize = 5;
 /// Larger start requests travel in an anonymous file, because a packet is bounded by the socket's buffer.
 const LARGEST_PACKET: usize = 64 * 1024;
 
-/// Asks the spawner for a zygote on the first descriptor, built after the plan in the second.
+/// Asks the spawner for a zygote on the first descriptor, built after the plan in the second, in namespaces of the process
+/// in the third, if there is one.
 pub(crate) const MAKE_ZYGOTE: u8 = b'Z';
 /// Asks a spawner or zygote for a supervisor on the first descriptor, which joins the control group whose list
 /// of members is the second, if there is one.

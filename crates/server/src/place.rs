@@ -4,17 +4,17 @@ use anyhow::Result;
 use config::{FileError, RuntimeConfig, Settings, did_you_mean};
 use futures_util::future::BoxFuture;
 use sandbox::{
-    Closer, FactoryError, Outcome, Process, Registry, Request, Response, Sandbox, StartRequest,
-    StreamingSandbox, Variables,
+    Closer, Control, Factory, FactoryError, Outcome, Process, Registry, Request, Response, Sandbox,
+    StartRequest, StreamingSandbox, Variables,
     direct::{self, Direct},
     global_registry,
-    isolated::{self, Isolated},
+    isolated::{self, Isolated, Probe},
 };
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 use tools::{PathMap, Place, Runtime};
 
@@ -24,7 +24,9 @@ use tools::{PathMap, Place, Runtime};
 /// The registry refuses.
 pub(crate) fn register(settings: &Settings) -> Result<()> {
     let variables = variables(settings);
-    global_registry().replace(isolated::MODE, isolated::factory(template(settings, "")))?;
+    global_registry().replace(isolated::MODE, Arc::new(Remembering::new(template(settings, ""))))?;
+    let strongest: Arc<dyn Sandbox> = Arc::new(Strongest::new(settings));
+    *STRONGEST.lock().unwrap_or_else(PoisonError::into_inner) = Some(strongest);
     let plain = move |name: &str, config: &Map<String, Value>| -> Result<Arc<dyn Sandbox>, FactoryError> {
         // The mode's own factory knows which keys it takes.
         direct::factory().build(name, config)?;
@@ -33,13 +35,49 @@ pub(crate) fn register(settings: &Settings) -> Result<()> {
     Ok(global_registry().replace(direct::MODE, Arc::new(plain))?)
 }
 
+/// The default of the process, which stays when the configuration is read again: it depends on the start alone.
+static STRONGEST: Mutex<Option<Arc<dyn Sandbox>>> = Mutex::new(None);
+
+/// Gives the same sandbox for the same block as long as it is open: a configuration that is read again must not take
+/// `/tmp` and the loopback from what runs in a sandbox that did not change.
+struct Remembering {
+    template: isolated::Builder,
+    built: Mutex<Vec<Built>>,
+}
+
+/// A sandbox with the name and the block that it was built from.
+struct Built(String, Map<String, Value>, Weak<Isolated>);
+
+impl Remembering {
+    fn new(template: isolated::Builder) -> Self {
+        Self { template, built: Mutex::default() }
+    }
+}
+
+impl Factory for Remembering {
+    fn build(&self, name: &str, config: &Map<String, Value>) -> Result<Arc<dyn Sandbox>, FactoryError> {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = built.iter().find(|Built(known, block, _)| known == name && block == config);
+        if let Some(sandbox) =
+            known.and_then(|Built(_, _, sandbox)| sandbox.upgrade()).filter(|it| !it.is_closed())
+        {
+            return Ok(sandbox);
+        }
+        let sandbox = Arc::new(self.template.clone().named(name).configure(config)?.build()?);
+        built.retain(|Built(known, _, sandbox)| known != name && sandbox.strong_count() > 0);
+        built.push(Built(name.to_owned(), config.clone(), Arc::downgrade(&sandbox)));
+        Ok(sandbox)
+    }
+}
+
 /// The runtime that `config` declares.
 ///
 /// # Errors
 /// What is wrong in the file, and where.
 pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Result<Runtime, FileError> {
     let plain: Arc<dyn Sandbox> = Arc::new(Direct::new(direct::MODE).with_baseline(variables(settings)));
-    let strongest: Arc<dyn Sandbox> = Arc::new(Strongest::new(settings));
+    let registered = STRONGEST.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let strongest = registered.unwrap_or_else(|| Arc::new(Strongest::new(settings)));
     let Some(config) = config else { return Ok(Runtime::new(Arc::clone(&strongest)).owning([strongest])) };
     let plain = Place::from(plain);
     let mut declared = BTreeMap::from([(direct::MODE.to_owned(), plain.clone())]);
@@ -181,7 +219,8 @@ impl Strongest {
             }
             Err(why) => {
                 tracing::warn!("no isolation on this host: {why}");
-                Found { sandbox: None, remark: Some(format!("not isolated: {why}")) }
+                let remark = format!("isolation: none: commands run as this user, because {why}");
+                Found { sandbox: None, remark: Some(remark) }
             }
         })
     }
@@ -219,38 +258,150 @@ impl Sandbox for Strongest {
 impl StreamingSandbox for Strongest {
     fn start(&self, request: StartRequest) -> BoxFuture<'_, Result<Process, Outcome>> {
         Box::pin(async {
-            match self.in_force().streaming() {
-                Some(streaming) => streaming.start(request).await,
-                None => Err(Outcome::Refused { why: "this sandbox cannot keep a process".to_owned() }),
+            let Some(streaming) = self.in_force().streaming() else {
+                return Err(Outcome::Refused { why: "this sandbox cannot keep a process".to_owned() });
+            };
+            let mut process = streaming.start(request).await?;
+            if let Some(remark) = self.found().remark.clone() {
+                process.control = Box::new(Remarked { control: process.control, remark });
             }
+            Ok(process)
         })
     }
 }
 
-/// Names of the guarantees that hold for a command that starts now, and of those that do not, where the host's isolation
-/// decides.
-pub(crate) fn guarantees(settings: &Settings) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
-    let probe = isolated::probe();
-    if probe.tier.is_none()
-        || settings.runtime.as_ref().is_some_and(|config| config.default_sandbox.is_some())
-    {
-        return None;
-    }
-    let (held, lacking): (Vec<_>, Vec<_>) = probe.table().into_iter().partition(|(_, holds)| holds.is_ok());
-    let names =
-        |list: Vec<(&'static isolated::Guarantee, _)>| list.into_iter().map(|(g, _)| g.name).collect();
-    Some((names(held), names(lacking)))
+/// A process about which there is something to say besides what its sandbox says.
+struct Remarked {
+    control: Box<dyn Control>,
+    remark: String,
 }
 
-/// What is in force for a command that starts now, in words.
-pub(crate) fn in_force(settings: &Settings) -> String {
-    let default = settings.runtime.as_ref().and_then(|config| config.default_sandbox.as_deref());
-    match default {
-        Some(direct::MODE) => "none: commands run as this user (direct)".to_owned(),
-        Some(name) => format!("sandbox \"{name}\" of the configuration"),
-        None => match isolated::probe().tier {
-            Some(tier) => format!("isolated, {}", tier.name()),
-            None => "none: this host allows no isolation; commands run as this user".to_owned(),
-        },
+impl Control for Remarked {
+    fn wait(&self) -> BoxFuture<'_, Outcome> {
+        self.control.wait()
+    }
+
+    fn kill(&self) {
+        self.control.kill();
+    }
+
+    fn resize(&self, cols: u16, rows: u16) {
+        self.control.resize(cols, rows);
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.control.notes();
+        notes.push(self.remark.clone());
+        notes
+    }
+}
+
+/// What is in force for a command that starts now.
+pub(crate) struct InForce {
+    /// In words.
+    pub(crate) text: String,
+    /// Where our own isolation decides, what it can do for these workspaces.
+    pub(crate) probe: Option<Probe>,
+}
+
+/// What this host's isolation can do for the workspaces of `settings`: as the configured default sandbox asks for it,
+/// when that is such a one.
+pub(crate) fn probe(settings: &Settings) -> Probe {
+    let builder = template(settings, isolated::MODE);
+    let config = default_spec(settings).filter(|spec| spec.mode == isolated::MODE).map(|spec| &spec.config);
+    match config.map(|config| builder.clone().configure(config)) {
+        Some(Ok(configured)) => configured.probe(),
+        // A block that cannot be used has stopped the start already.
+        Some(Err(_)) | None => builder.probe(),
+    }
+}
+
+fn default_spec(settings: &Settings) -> Option<&config::SandboxSpec> {
+    let config = settings.runtime.as_ref()?;
+    let name = config.default_sandbox.as_ref()?;
+    config.sandboxes.iter().find(|spec| spec.name == *name)
+}
+
+/// What is in force for a command that starts now; `probe` is what [`probe`] found.
+pub(crate) fn in_force(settings: &Settings, probe: Probe) -> InForce {
+    let named = settings.runtime.as_ref().and_then(|config| config.default_sandbox.as_deref());
+    let mode = default_spec(settings).map(|spec| spec.mode.as_str());
+    let (text, ours) = match (named, mode) {
+        (Some(direct::MODE), None) | (_, Some(direct::MODE)) => {
+            ("none: commands run as this user (direct)".to_owned(), false)
+        }
+        (Some(name), mode) if mode != Some(isolated::MODE) => {
+            (format!("sandbox \"{name}\" of the configuration"), false)
+        }
+        (name, _) => {
+            let by =
+                name.map_or_else(String::new, |name| format!(" (sandbox \"{name}\" of the configuration)"));
+            match (probe.tier, probe.refused.first()) {
+                (Some(tier), _) => (format!("isolated, {}{by}", tier.name()), true),
+                (None, why) => {
+                    let why = why.map_or("this host allows no isolation", |(_, why)| why);
+                    (format!("none: commands run as this user; {why}"), false)
+                }
+            }
+        }
+    };
+    InForce { text, probe: ours.then_some(probe) }
+}
+
+impl InForce {
+    /// Names of the guarantees that hold, and of those that do not, where our own isolation decides.
+    pub(crate) fn guarantees(&self) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
+        let (held, lacking): (Vec<_>, Vec<_>) =
+            self.probe.as_ref()?.table().into_iter().partition(|(_, holds)| holds.is_ok());
+        let names =
+            |list: Vec<(&'static isolated::Guarantee, _)>| list.into_iter().map(|(g, _)| g.name).collect();
+        Some((names(held), names(lacking)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::NamedRoot;
+
+    fn settings(root: &str) -> Settings {
+        let workspaces = vec![NamedRoot { name: "default".to_owned(), root: root.into() }];
+        Settings { workspaces, ..Settings::default() }
+    }
+
+    #[tokio::test]
+    async fn what_runs_without_isolation_says_so() {
+        let settings = settings("/");
+        let sandbox = Strongest::new(&settings);
+        let response = sandbox.spawn(Request::new("true")).await;
+        let request = StartRequest { command: "true".into(), ..StartRequest::default() };
+        let process = sandbox.start(request).await.unwrap();
+        assert!(process.control.wait().await.success());
+        for notes in [response.notes, process.control.notes()] {
+            let said = "isolation: none: commands run as this user, because isolated: workspace / cannot be fenced in";
+            assert!(notes.len() == 1 && notes[0].starts_with(said), "{notes:?}");
+        }
+        let found = in_force(&settings, probe(&settings));
+        assert!(found.text.starts_with("none: ") && found.text.contains("workspace /"), "{}", found.text);
+        assert!(found.guarantees().is_none());
+    }
+
+    #[test]
+    fn a_configured_isolation_is_named_with_what_it_holds() {
+        let place = std::env::temp_dir();
+        let mut settings = settings(place.to_str().unwrap());
+        let spec = config::SandboxSpec {
+            name: "locked".to_owned(),
+            mode: isolated::MODE.to_owned(),
+            config: Map::from_iter([("pids".to_owned(), json!(50))]),
+        };
+        let mut config = RuntimeConfig::default();
+        config.sandboxes.push(spec);
+        config.default_sandbox = Some("locked".to_owned());
+        settings.runtime = Some(config);
+        let found = in_force(&settings, probe(&settings));
+        assert!(found.text.starts_with("isolated, ") && found.text.contains("\"locked\""), "{}", found.text);
+        assert!(found.guarantees().unwrap().0.contains(&"write-fence"));
+        assert_eq!(found.probe.unwrap().caps.pids, Some(50));
     }
 }

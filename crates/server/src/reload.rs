@@ -2,7 +2,10 @@
 
 use crate::place;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::Mutex,
+};
 use tools::Host;
 
 /// Reads the configuration again at every SIGHUP. A bad file changes nothing and says so.
@@ -26,6 +29,7 @@ async fn reload(host: &Arc<Host>) {
         tracing::info!("SIGHUP: there is no --config to read again");
         return;
     };
+    let choosing = CHOOSING.lock().await;
     // Building sandboxes may block.
     let used = Arc::clone(host);
     let built = tokio::task::spawn_blocking(move || {
@@ -36,6 +40,7 @@ async fn reload(host: &Arc<Host>) {
         anyhow::Ok((old, waiting))
     })
     .await;
+    drop(choosing);
     match built {
         Ok(Ok((old, waiting))) => {
             tracing::info!(
@@ -48,19 +53,23 @@ async fn reload(host: &Arc<Host>) {
                     "{waiting}: changed in the file, but read at the start only; restart the server for it"
                 );
             }
-            close_when_unused(old).await;
+            close_when_unused(old, Arc::clone(host));
         }
         Ok(Err(error)) => tracing::error!("{error}; everything stays as it was"),
         Err(error) => tracing::error!("reading the configuration again: {error}; everything stays as it was"),
     }
 }
 
-/// Calls that run keep the old sandboxes until they end.
-async fn close_when_unused(old: Arc<tools::Runtime>) {
+/// Held while sandboxes are chosen and while they are closed: one that is closed is not chosen meanwhile.
+static CHOOSING: Mutex<()> = Mutex::const_new(());
+
+/// Calls that run keep the old sandboxes until they end, and what has not changed stays for good.
+fn close_when_unused(old: Arc<tools::Runtime>, host: Arc<Host>) {
     tokio::spawn(async move {
         while Arc::strong_count(&old) > 1 {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
-        old.close().await;
+        let _choosing = CHOOSING.lock().await;
+        old.close_but(Some(&host.runtime())).await;
     });
 }

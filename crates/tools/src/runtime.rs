@@ -91,7 +91,15 @@ impl Runtime {
 
     /// Releases what the sandboxes hold that it owns.
     pub async fn close(&self) {
-        for sandbox in &self.owned {
+        self.close_but(None).await;
+    }
+
+    /// The same but for those that `successor` owns as well.
+    pub async fn close_but(&self, successor: Option<&Self>) {
+        let kept = |sandbox: &Arc<dyn Sandbox>| {
+            successor.is_some_and(|next| next.owned.iter().any(|other| Arc::ptr_eq(other, sandbox)))
+        };
+        for sandbox in self.owned.iter().filter(|sandbox| !kept(sandbox)) {
             if let Some(closer) = sandbox.closer()
                 && let Err(why) = closer.close().await
             {

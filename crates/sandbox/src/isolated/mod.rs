@@ -30,7 +30,7 @@ pub use settings::KEYS;
 
 use crate::{
     Closer, Factory, FactoryError, Outcome, Process, Request, Response, Sandbox, StartRequest,
-    StreamingSandbox, Variables, env::Environment, host_variables, local::DEFAULT_TIMEOUT,
+    StreamingSandbox, Variables, cgroup, env::Environment, host_variables, local::DEFAULT_TIMEOUT,
 };
 use futures_util::future::BoxFuture;
 use places::{Placeholder, Temporary};
@@ -50,6 +50,9 @@ pub const MODE: &str = "isolated";
 
 /// How long a plan is trusted before the host is looked at again for new hidden places and repositories.
 const TRUSTED: Duration = Duration::from_secs(2);
+
+/// How long a close waits for those who still hold something.
+const LAST_ONES: Duration = Duration::from_secs(2);
 
 /// What every command may have that no configuration says otherwise about.
 const DEFAULT_PIDS: u64 = 4096;
@@ -81,6 +84,13 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Under another name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// Adds a workspace: a writable folder. Commands run in the first one.
     #[must_use]
     pub fn workspace(mut self, path: impl Into<PathBuf>) -> Self {
@@ -158,8 +168,7 @@ impl Builder {
     /// No tier works, or none that holds what is required; the error says why and what to do.
     pub fn build(self) -> Result<Isolated, FactoryError> {
         self.check_workspaces()?;
-        let unusable = |error: std::io::Error| FactoryError::Unavailable(format!("isolated: {error}"));
-        let tmp = Temporary::new().map_err(unusable)?;
+        let tmp = Arc::new(Temporary::new().map_err(unusable)?);
         let placeholders = Placeholder::put(&self.profile.checkouts());
         self.profile.make_caches();
         let (session, refused) = self.strongest(&tmp)?;
@@ -185,16 +194,35 @@ impl Builder {
             profile: self.profile,
             baseline: Arc::default(),
         };
-        let state = State { force: Some(shared.put_in_force(session)), checked: Instant::now() };
-        Ok(Isolated {
-            name: self.name,
-            tier,
-            left_out,
-            shared,
-            state: Mutex::new(state),
-            tmp,
-            _placeholders: placeholders,
-        })
+        let held = Held { force: shared.put_in_force(session), tmp, placeholders };
+        let state = State { held: Some(held), checked: Instant::now() };
+        Ok(Isolated { name: self.name, tier, left_out, shared, state: Mutex::new(state) })
+    }
+
+    /// What this host allows for these workspaces, found out by running the whole set-up on `true`.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        let kernel = Kernel::running();
+        let found = self.check_workspaces().and_then(|()| {
+            let tmp = Arc::new(Temporary::new().map_err(unusable)?);
+            self.strongest(&tmp)
+        });
+        match found {
+            Ok((session, refused)) => Probe {
+                tier: Some(session.plan.tier),
+                refused,
+                kernel,
+                control_groups: session.grouped,
+                caps: self.profile.caps,
+            },
+            Err(error) => Probe {
+                tier: None,
+                refused: vec![(Tier::Landlock, error.to_string())],
+                kernel,
+                control_groups: false,
+                caps: Caps::default(),
+            },
+        }
     }
 
     fn check_workspaces(&self) -> Result<(), FactoryError> {
@@ -213,7 +241,7 @@ impl Builder {
     }
 
     /// The strongest session that works, and why the stronger ones do not.
-    fn strongest(&self, tmp: &Temporary) -> Result<(Session, Vec<(Tier, String)>), FactoryError> {
+    fn strongest(&self, tmp: &Arc<Temporary>) -> Result<(Session, Vec<(Tier, String)>), FactoryError> {
         let mut refused = Vec::new();
         for tier in [Tier::Namespaces, Tier::Landlock] {
             if self.tier.is_some_and(|only| only != tier) {
@@ -221,7 +249,7 @@ impl Builder {
             }
             let opened = usable(tier, self.profile.network)
                 .and_then(|()| self.profile.resolve(tier, tmp.path()).map_err(|e| e.to_string()))
-                .and_then(|plan| Session::open(plan).map_err(|e| e.to_string()));
+                .and_then(|plan| Session::open(plan, tmp, None).map_err(|e| e.to_string()));
             match opened {
                 Ok(session) => return Ok((session, refused)),
                 Err(why) => refused.push((tier, why)),
@@ -234,6 +262,10 @@ impl Builder {
             reasons.join("; ")
         )))
     }
+}
+
+fn unusable(error: std::io::Error) -> FactoryError {
+    FactoryError::Unavailable(format!("isolated: {error}"))
 }
 
 fn home(variables: &Variables) -> Option<PathBuf> {
@@ -268,11 +300,18 @@ struct Shared {
     timeout: Duration,
 }
 
-/// A session in force.
 struct State {
     /// `None` after `close`.
-    force: Option<Arc<session::Force>>,
+    held: Option<Held>,
     checked: Instant,
+}
+
+/// What a sandbox holds of the host until it is closed.
+struct Held {
+    force: Arc<session::Force>,
+    /// Calls that run keep it, too.
+    tmp: Arc<Temporary>,
+    placeholders: Vec<Placeholder>,
 }
 
 impl Shared {
@@ -295,8 +334,6 @@ pub struct Isolated {
     left_out: Vec<String>,
     shared: Shared,
     state: Mutex<State>,
-    tmp: Temporary,
-    _placeholders: Vec<Placeholder>,
 }
 
 impl Isolated {
@@ -316,6 +353,12 @@ impl Isolated {
         }
     }
 
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).held.is_none()
+    }
+
     /// The tier in force.
     #[must_use]
     pub fn tier(&self) -> Tier {
@@ -326,7 +369,7 @@ impl Isolated {
     #[must_use]
     pub fn summary(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.force.as_ref().map_or_else(|| "closed".to_owned(), |force| force.summary().to_owned())
+        state.held.as_ref().map_or_else(|| "closed".to_owned(), |held| held.force.summary().to_owned())
     }
 
     /// Variables of the host that look like secrets and are not passed on.
@@ -338,26 +381,32 @@ impl Isolated {
     /// The session in force; a new one when the host has changed in what the plan depends on, or when its
     /// zygote was killed. Calls that run go on in theirs.
     fn force(&self) -> Result<Arc<session::Force>, Outcome> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(force) = state.force.clone() else {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *guard;
+        let Some(held) = &mut state.held else {
             return Err(Outcome::Refused { why: format!("sandbox \"{}\" is closed", self.name) });
         };
-        let alive = force.alive();
+        let alive = held.force.alive();
         if alive && state.checked.elapsed() < TRUSTED {
-            return Ok(force);
+            return Ok(held.force.clone());
         }
         let broken = |error: std::io::Error| Outcome::Transport {
             why: format!("isolation cannot be renewed: {error}"),
         };
-        self.shared.profile.make_caches();
-        let plan = self.shared.profile.resolve(self.tier, self.tmp.path()).map_err(broken)?;
+        let profile = &self.shared.profile;
+        profile.make_caches();
+        let plan = profile.resolve(self.tier, held.tmp.path()).map_err(broken)?;
         state.checked = Instant::now();
-        if alive && plan == *force.plan() {
-            return Ok(force);
+        if alive && plan == *held.force.plan() {
+            return Ok(held.force.clone());
         }
-        let renewed = self.shared.put_in_force(Session::open(plan).map_err(broken)?);
-        state.force = Some(renewed.clone());
-        Ok(renewed)
+        // Repositories and worktrees that are new have places to occupy, too. Taken before the old ones go, so that
+        // what both hold stays.
+        held.placeholders = Placeholder::put(&profile.checkouts());
+        let plan = profile.resolve(self.tier, held.tmp.path()).map_err(broken)?;
+        let session = Session::open(plan, &held.tmp, Some(&held.force)).map_err(broken)?;
+        held.force = self.shared.put_in_force(session);
+        Ok(held.force.clone())
     }
 }
 
@@ -392,8 +441,19 @@ impl StreamingSandbox for Isolated {
 
 impl Closer for Isolated {
     fn close(&self) -> BoxFuture<'_, Result<(), String>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).force = None;
-        Box::pin(async { Ok(()) })
+        let held = self.state.lock().unwrap_or_else(PoisonError::into_inner).held.take();
+        Box::pin(async {
+            let Some(Held { force, tmp, placeholders }) = held else { return Ok(()) };
+            let left = Arc::downgrade(&tmp);
+            drop((force, tmp, placeholders));
+            // The last call lets go of it a moment after its end was told, and supervisors leave their control groups
+            // when they notice that they are alone. A process that ends now would leave both behind.
+            let until = Instant::now() + LAST_ONES;
+            while (left.strong_count() > 0 || !cgroup::sweep()) && Instant::now() < until {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -410,9 +470,7 @@ impl Closer for Isolated {
 #[must_use]
 pub fn factory(template: Builder) -> Arc<dyn Factory> {
     Arc::new(move |name: &str, config: &Map<String, Value>| -> Result<Arc<dyn Sandbox>, FactoryError> {
-        let mut builder = template.clone();
-        name.clone_into(&mut builder.name);
-        Ok(Arc::new(builder.configure(config)?.build()?))
+        Ok(Arc::new(template.clone().named(name).configure(config)?.build()?))
     })
 }
 
@@ -468,7 +526,7 @@ impl Probe {
         let Caps { memory, pids, cpu_seconds, file_size } = self.caps;
         let memory_by = if self.control_groups { "a control group" } else { "a watchdog and RLIMIT_DATA" };
         let counted = self.tier == Some(Tier::Namespaces) && mounts::own_largest_pid();
-        let pids_by = if counted { "the PID namespace" } else { "a watchdog" };
+        let pids_by = if counted { "the PID namespace and a watchdog" } else { "a watchdog" };
         [
             CapInForce { name: "memory", value: memory, by: memory_by },
             CapInForce { name: "pids", value: pids, by: pids_by },
@@ -478,22 +536,12 @@ impl Probe {
     }
 }
 
-/// Finds out by running the whole set-up on `true`.
+/// What this host allows for a workspace that is an ordinary folder.
 #[must_use]
 pub fn probe() -> Probe {
-    let kernel = Kernel::running();
-    let nothing =
-        |refused| Probe { tier: None, refused, kernel, control_groups: false, caps: Caps::default() };
-    let Ok(tmp) = Temporary::new() else { return nothing(Vec::new()) };
-    let builder = Isolated::builder("probe").workspace(tmp.path());
-    match builder.strongest(&tmp) {
-        Ok((session, refused)) => Probe {
-            tier: Some(session.plan.tier),
-            refused,
-            kernel,
-            control_groups: session.grouped,
-            caps: builder.profile.caps,
-        },
-        Err(error) => nothing(vec![(Tier::Landlock, error.to_string())]),
+    match Temporary::new() {
+        Ok(folder) => Isolated::builder("probe").workspace(folder.path()).probe(),
+        // Says why itself.
+        Err(_) => Isolated::builder("probe").probe(),
     }
 }

@@ -177,22 +177,19 @@ pub(super) fn own_largest_pid() -> bool {
     numbers.next().zip(numbers.next()).is_some_and(|version| version >= (6, 14))
 }
 
-/// What came of [`finish`].
-pub(crate) struct Finished {
-    /// The kernel enforces the cap on processes.
-    pub(crate) counted: bool,
-    /// The first thing of git's that could not be frozen, and why; empty as a rule.
-    pub(crate) unfrozen: String,
-}
+/// Numbers that the kernel keeps for itself once it begins to give numbers out again: only larger ones are used twice.
+const RESERVED_PIDS: u64 = 300;
 
-/// What is done for every worker, in its own PID and mount namespace.
-pub(crate) fn finish(plan: &Plan) -> io::Result<Finished> {
+/// What is done for every worker, in its own PID and mount namespace. Returns the first thing of git's that could not be
+/// frozen, and why; empty as a rule.
+pub(crate) fn finish(plan: &Plan) -> io::Result<String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, c"").doing("mount /proc")?;
-    // 301 is the least the kernel takes.
-    let counted = plan.caps.pids.is_some_and(|pids| {
-        own_largest_pid() && fs::write("/proc/sys/kernel/pid_max", pids.max(301).to_string()).is_ok()
-    });
+    if let Some(pids) = plan.caps.pids.filter(|_| own_largest_pid()) {
+        // Below this nobody comes in a fork storm; the watchdog sees to the cap itself. The first process has a number,
+        // too, and the largest is not given out.
+        let _ = fs::write("/proc/sys/kernel/pid_max", (pids.saturating_add(RESERVED_PIDS + 2)).to_string());
+    }
     for name in PROC_MASKS {
         let path = Path::new("/proc").join(name);
         if path.exists() {
@@ -203,6 +200,5 @@ pub(crate) fn finish(plan: &Plan) -> io::Result<Finished> {
     let pinned = plan.pinned.iter().map(|path| pin(path).map(drop));
     let tried = pinned.chain(plan.frozen.iter().map(|path| freeze(path)));
     let failed: Vec<io::Error> = tried.filter_map(Result::err).collect();
-    let unfrozen = failed.first().map_or_else(String::new, ToString::to_string);
-    Ok(Finished { counted, unfrozen })
+    Ok(failed.first().map_or_else(String::new, ToString::to_string))
 }

@@ -3,6 +3,7 @@
 use super::{
     denial,
     git::{Checkout, Repository},
+    places::Temporary,
     plan::{Network, Plan, Tier},
     restore::Baseline,
 };
@@ -44,10 +45,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Sets everything up and shows that it works by running `true` in it.
-    pub(crate) fn open(plan: Plan) -> io::Result<Self> {
+    /// Sets everything up and shows that it works by running `true` in it. What takes the place of `before` goes on in
+    /// its network and with its semaphores, so that a server started there answers here.
+    pub(crate) fn open(plan: Plan, tmp: &Arc<Temporary>, before: Option<&Force>) -> io::Result<Self> {
         cgroup::sweep();
-        let zygote = Zygote::open(&plan)?;
+        let joined = before.filter(|before| before.alive()).and_then(|before| before.zygote.process.as_ref());
+        let zygote = match joined.map(|process| Zygote::open(&plan, tmp, Some(process))) {
+            Some(Ok(zygote)) => zygote,
+            // It may have ended this very moment.
+            Some(Err(_)) | None => Zygote::open(&plan, tmp, None)?,
+        };
         let grouped = zygote.groups.is_some();
         // With groups it was tried out already.
         if !grouped {
@@ -153,25 +160,25 @@ impl Observer for Rules {
 /// The process that makes this sandbox's workers.
 struct Zygote {
     socket: OwnedFd,
+    /// The process itself, when it has namespaces of its own.
+    process: Option<OwnedFd>,
+    /// Whoever runs below it needs it.
+    _tmp: Arc<Temporary>,
     groups: Option<(Hierarchy, u64)>,
     reusable: bool,
 }
 
 impl Zygote {
-    fn open(plan: &Plan) -> io::Result<Self> {
-        let socket = spawner::new_zygote(plan)?;
-        match next_report(&socket)? {
-            Report::Ready(_) => {}
-            Report::Broken(why) => return Err(io::Error::other(why)),
-            other => return Err(io::Error::other(format!("unexpected {other:?}"))),
-        }
+    fn open(plan: &Plan, tmp: &Arc<Temporary>, join: Option<&OwnedFd>) -> io::Result<Self> {
+        let socket = spawner::new_zygote(plan, join)?;
+        let process = introduced(&socket)?;
         let groups = plan.caps.memory.and_then(|cap| Some((Hierarchy::find()?, cap)));
         if let Some((hierarchy, _)) = &groups {
             hierarchy.sweep();
         }
         // Every call has a loopback of its own then.
         let reusable = plan.network != Network::None;
-        let mut zygote = Self { socket, groups, reusable };
+        let mut zygote = Self { socket, process, _tmp: tmp.clone(), groups, reusable };
         // Being allowed to make a group is not being allowed to put a process into it.
         if zygote.groups.is_some() && zygote.try_out().is_err() {
             zygote.groups = None;
@@ -211,26 +218,32 @@ impl Zygote {
         };
         let (packet, _) = run.encode().map_err(io::Error::other)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        match next_report(&worker.socket)? {
-            Report::Ready(_) => {}
-            Report::Broken(why) => return Err(io::Error::other(why)),
-            other => return Err(io::Error::other(format!("unexpected {other:?}"))),
-        }
+        introduced(&worker.socket)?;
         wire::send(&worker.socket, &packet, &[null.as_fd(), null.as_fd()])?;
-        match next_report(&worker.socket)? {
+        match next_report(&worker.socket)?.0 {
             Report::Ended { status: 0, .. } => Ok(()),
             other => Err(io::Error::other(format!("`true` did not run inside: {other:?}"))),
         }
     }
 }
 
-fn next_report(socket: &OwnedFd) -> io::Result<Report> {
+/// Waits for a new process to say that it is ready; it may send itself along.
+fn introduced(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    match next_report(socket)? {
+        (Report::Ready(_), mut fds) => Ok(fds.pop()),
+        (Report::Broken(why), _) => Err(io::Error::other(why)),
+        (other, _) => Err(io::Error::other(format!("unexpected {other:?}"))),
+    }
+}
+
+fn next_report(socket: &OwnedFd) -> io::Result<(Report, Vec<OwnedFd>)> {
     if rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&SET_UP))? == 0 {
         return Err(io::Error::other("the set-up does not come to an end"));
     }
     let mut packet = [0; wire::REPORT];
-    let (n, _) = wire::receive(socket, &mut packet)?;
-    Report::decode(&packet[..n]).ok_or_else(|| io::Error::other("the process ended during its set-up"))
+    let (n, fds) = wire::receive(socket, &mut packet)?;
+    let report = Report::decode(&packet[..n]);
+    Ok((report.ok_or_else(|| io::Error::other("the process ended during its set-up"))?, fds))
 }
 
 impl Source for Arc<Zygote> {

@@ -3,7 +3,7 @@
 
 use super::{
     confine, filter,
-    mounts::{self, Doing as _, Finished},
+    mounts::{self, Doing as _},
     plan::{Network, Plan, Tier},
     rules,
 };
@@ -27,53 +27,65 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-/// Made by the spawner, as its child. Returns the child's id; the child never returns.
-pub(crate) fn make(socket: OwnedFd, plan: &Plan) -> io::Result<Pid> {
+/// Made by the spawner, as its child. Returns the child's id; the child never returns. With `join`, it lives in the user,
+/// network, IPC and UTS namespaces of that process.
+pub(crate) fn make(socket: OwnedFd, plan: &Plan, join: Option<OwnedFd>) -> io::Result<Pid> {
     let own = rustix::process::getpid();
-    match plan.tier {
-        Tier::Landlock => match sys::fork()? {
+    match (plan.tier, join) {
+        (Tier::Landlock, _) => match sys::fork()? {
             Forked::Child => {
                 sys::close_all_but(&[&socket]);
                 live(socket, plan, own, || Ok(()))
             }
             Forked::Parent(pid) => Ok(pid),
         },
-        Tier::Namespaces => {
-            let (go, ready) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-            let mut namespaces =
-                libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
-            if plan.network == Network::Loopback {
-                namespaces |= libc::CLONE_NEWNET;
+        (Tier::Namespaces, Some(process)) => match sys::fork()? {
+            Forked::Child => {
+                sys::close_all_but(&[&socket, &process]);
+                let joined = sys::join_namespaces(&process, shared_namespaces(plan))
+                    .and_then(|()| sys::new_namespaces(libc::CLONE_NEWNS))
+                    .doing("namespaces of the session before");
+                sys::close_inherited(&process);
+                // Before the signal of the parent's death is armed, which a change of credentials would disarm.
+                live(socket, plan, own, || joined.and_then(|()| mounts::prepare(plan)))
             }
-            let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-            match sys::fork_into(namespaces).doing("new namespaces")? {
-                Forked::Child => {
-                    sys::close_all_but(&[&socket, &go]);
-                    live(socket, plan, own, || {
-                        // Nothing to read: the parent died or could not write the maps.
-                        if rustix::io::read(&go, &mut [0; 1])? != 1 {
-                            return Err(io::Error::other("the user namespace could not be mapped"));
-                        }
-                        if !uid.is_root() {
-                            map_only_myself(uid.as_raw(), gid.as_raw())?;
-                        }
-                        mounts::prepare(plan)?;
-                        if plan.network == Network::Loopback {
-                            sys::loopback_up().doing("loopback")
-                        } else {
-                            Ok(())
-                        }
-                    })
+            Forked::Parent(pid) => Ok(pid),
+        },
+        (Tier::Namespaces, None) => make_with_namespaces(socket, plan, own),
+    }
+}
+
+/// The namespaces that all processes of a sandbox share but for the mounts.
+fn shared_namespaces(plan: &Plan) -> libc::c_int {
+    let network = if plan.network == Network::Loopback { libc::CLONE_NEWNET } else { 0 };
+    libc::CLONE_NEWUSER | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network
+}
+
+fn make_with_namespaces(socket: OwnedFd, plan: &Plan, own: Pid) -> io::Result<Pid> {
+    let (go, ready) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    match sys::fork_into(shared_namespaces(plan) | libc::CLONE_NEWNS).doing("new namespaces")? {
+        Forked::Child => {
+            sys::close_all_but(&[&socket, &go]);
+            live(socket, plan, own, || {
+                // Nothing to read: the parent died or could not write the maps.
+                if rustix::io::read(&go, &mut [0; 1])? != 1 {
+                    return Err(io::Error::other("the user namespace could not be mapped"));
                 }
-                Forked::Parent(pid) => {
-                    let mapped = if uid.is_root() { map_everybody(pid) } else { Ok(()) };
-                    if mapped.is_ok() {
-                        rustix::io::write(&ready, b"g")?;
-                    }
-                    // A child without maps says so itself, on its socket.
-                    Ok(pid)
+                if !uid.is_root() {
+                    map_only_myself(uid.as_raw(), gid.as_raw())?;
                 }
+                mounts::prepare(plan)?;
+                if plan.network == Network::Loopback { sys::loopback_up().doing("loopback") } else { Ok(()) }
+            })
+        }
+        Forked::Parent(pid) => {
+            let mapped = if uid.is_root() { map_everybody(pid) } else { Ok(()) };
+            if mapped.is_ok() {
+                rustix::io::write(&ready, b"g")?;
             }
+            // A child without maps says so itself, on its socket.
+            Ok(pid)
         }
     }
 }
@@ -127,7 +139,14 @@ fn live(socket: OwnedFd, plan: &Plan, parent: Pid, set_up: impl FnOnce() -> io::
         Ok(zygote) => {
             drop(socket);
             let _ = rustix::thread::set_name(c"sandbox-zygote");
-            let _ = wire::send(&zygote.socket, &Report::Ready(String::new()).encode(), &[]);
+            // Whoever takes its place one day joins its namespaces.
+            let own = (plan.tier == Tier::Namespaces)
+                .then(|| rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).ok())
+                .flatten();
+            let fds: Vec<_> = own.iter().map(|fd| fd.as_fd()).collect();
+            let _ = wire::send(&zygote.socket, &Report::Ready(String::new()).encode(), &fds);
+            drop(fds);
+            drop(own);
             zygote.run()
         }
         Err(error) => broken(&socket, &error),
@@ -207,11 +226,11 @@ impl Zygote<'_> {
         }
     }
 
-    /// For the caps that the kernel does not enforce: it does for memory in a control group, and for processes
-    /// when it counts them.
-    fn watchdog(&self, group: Option<BorrowedFd<'_>>, counted: bool) -> Option<Watchdog> {
+    /// For the caps that the kernel does not enforce: it does for memory in a control group. Of processes it only keeps
+    /// the worst, since the numbers that it gives out are more than may be in use.
+    fn watchdog(&self, group: Option<BorrowedFd<'_>>) -> Option<Watchdog> {
         let memory = self.plan.caps.memory.filter(|_| group.is_none());
-        let pids = self.plan.caps.pids.filter(|_| !counted);
+        let pids = self.plan.caps.pids;
         (memory.is_some() || pids.is_some()).then_some(Watchdog { memory, pids })
     }
 
@@ -236,7 +255,7 @@ impl Zygote<'_> {
         sys::close_inherited(&self.life.1);
         die_with_the_zygote()?;
         Self::join(group)?;
-        let Finished { counted, unfrozen } = mounts::finish(self.plan)?;
+        let unfrozen = mounts::finish(self.plan)?;
         if self.plan.network == Network::None {
             sys::loopback_up().doing("loopback")?;
         }
@@ -254,7 +273,7 @@ impl Zygote<'_> {
         let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         wire::send(&socket, &Report::Ready(unfrozen).encode(), &[own.as_fd()])?;
         let mut supervisor = Supervisor::new(socket, Signals::take()?, Reach::Everybody);
-        supervisor.watchdog = self.watchdog(group, counted);
+        supervisor.watchdog = self.watchdog(group);
         Ok(supervisor)
     }
 
@@ -309,7 +328,7 @@ impl Zygote<'_> {
         wire::send(&socket, &Report::Ready(String::new()).encode(), &[])?;
         let mut supervisor = Supervisor::new(socket, Signals::take()?, reach);
         supervisor.ruleset = ruleset;
-        supervisor.watchdog = self.watchdog(group, false);
+        supervisor.watchdog = self.watchdog(group);
         Ok(supervisor)
     }
 }

@@ -105,6 +105,30 @@ time.sleep(30)
     }
 }
 
+/// Threads count, and numbers are not used up by those who have ended.
+#[tokio::test]
+async fn a_low_cap_on_processes_holds_and_lets_scripts_run() {
+    let place = tempfile::tempdir().unwrap();
+    let threads = "import threading, time
+for i in range(60): threading.Thread(target=time.sleep, args=(40,), daemon=True).start()
+time.sleep(40)";
+    for tier in TIERS {
+        let few = capped(tier, place.path(), Caps { pids: Some(20), ..Caps::default() });
+        let forks = "for i in $(seq 60); do sleep 40 & done; wait";
+        let threads = format!("python3 -c '{threads}'");
+        for (kind, script) in [("processes", forks), ("threads", &threads)] {
+            let response = sh(&few, script).await;
+            let named = response.notes.iter().any(|note| note.contains("`pids`"));
+            assert!(response.outcome == Outcome::Signaled(9) && named, "{tier}, {kind}: {response:?}");
+        }
+        let some = capped(tier, place.path(), Caps { pids: Some(64), ..Caps::default() });
+        let one_by_one =
+            "i=0; while [ $i -lt 1000 ]; do (exit 7); [ $? = 7 ] || exit 1; i=$((i+1)); done; echo $i";
+        let response = sh(&some, one_by_one).await;
+        assert_eq!(response.stdout, b"1000\n", "{tier}: {response:?}");
+    }
+}
+
 #[tokio::test]
 async fn processor_time_and_file_size_are_capped() {
     let place = tempfile::tempdir().unwrap();
@@ -145,6 +169,34 @@ while True:
         let response = sh(&sandbox, ask).await;
         assert_eq!(response.outcome.success(), reached, "{}: {response:?}", network.name());
     }
+}
+
+/// What makes a new plan must not take the loopback from those who share it.
+#[tokio::test]
+async fn a_shared_loopback_outlives_a_change_of_the_plan() {
+    let host = Host::new();
+    let sandbox = host.builder().tier(Tier::Namespaces).network(Network::Loopback).build().unwrap();
+    let script = "
+import socket
+s = socket.create_server(('127.0.0.1', 8765))
+print('listening', flush=True)
+while True:
+    c, _ = s.accept(); c.sendall(b'hello'); c.close()
+";
+    let request = StartRequest {
+        command: "python3".into(),
+        args: vec!["-c".into(), script.into()],
+        stdio: Stdio::Merged,
+        ..StartRequest::default()
+    };
+    let mut server = sandbox.streaming().unwrap().start(request).await.unwrap();
+    server.stdout.read_exact(&mut [0; 9]).await.unwrap();
+    std::fs::write(host.home().join(".vault-token"), "very-secret\n").unwrap();
+    // As long as a plan is trusted.
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let ask = r#"cat ~/.vault-token; python3 -c "import socket; print(socket.create_connection(('127.0.0.1', 8765), 9).recv(10).decode())""#;
+    let response = sh(&sandbox, ask).await;
+    assert_eq!(response.stdout, b"hello\n", "{response:?}");
 }
 
 fn config(value: Value) -> Map<String, Value> {

@@ -41,10 +41,12 @@ pub(crate) async fn call(
             Ok(arguments::Parsed::Call { tool, arguments }) => calls.push((tool, arguments)),
             Ok(arguments::Parsed::Help(text)) => {
                 print(&text);
+                host.shut_down().await;
                 return Ok(ExitCode::SUCCESS);
             }
             Err(why) => {
                 let _ = writeln!(std::io::stderr(), "{why}");
+                host.shut_down().await;
                 return Ok(USAGE.into());
             }
         }

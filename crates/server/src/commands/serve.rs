@@ -62,8 +62,9 @@ fn banner(host: &Host, listen: &Listen, addr: SocketAddr) -> String {
     let registered = host.tools();
     let tools: Vec<&str> = registered.names().collect();
     let _ = writeln!(text, "  tools      {}: {}", tools.len(), tools.join(", "));
-    let _ = writeln!(text, "  isolation  {}", place::in_force(&host.settings));
-    if let Some((held, lacking)) = place::guarantees(&host.settings) {
+    let in_force = place::in_force(&host.settings, place::probe(&host.settings));
+    let _ = writeln!(text, "  isolation  {}", in_force.text);
+    if let Some((held, lacking)) = in_force.guarantees() {
         let _ = writeln!(text, "  holds      {}", held.join(", "));
         if !lacking.is_empty() {
             let why = "`codegen-sandbox doctor` says why";

@@ -10,6 +10,7 @@ mod config;
 mod conformance;
 mod doctor;
 mod elsewhere;
+mod leavings;
 mod limits;
 mod news;
 mod remote;

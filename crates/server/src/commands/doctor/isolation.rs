@@ -2,17 +2,18 @@
 
 use super::{Desk, Item, Section, State};
 use crate::place;
-use sandbox::isolated::{self, Tier};
+use sandbox::isolated::Tier;
 
 const WAY_OUT: &str = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
                        or kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), or use a newer kernel";
 
 pub(super) fn look(desk: &Desk) -> Section {
-    let probe = isolated::probe();
+    let probe = place::probe(desk.settings());
     let found = probe.tier.map(|tier| format!("{tier} (Landlock version {})", probe.kernel.landlock));
     let none = || probe.refused.first().map_or_else(|| "none".to_owned(), |(_, why)| why.clone());
     let tier = Item::there("isolation", found.ok_or_else(none), WAY_OUT).word("isolation");
-    let mut items = vec![tier, Item::new("in force", State::Info, place::in_force(desk.settings()))];
+    let mut items =
+        vec![tier, Item::new("in force", State::Info, place::in_force(desk.settings(), probe.clone()).text)];
     if probe.tier == Some(Tier::Landlock) {
         items.extend(
             probe
