@@ -105,7 +105,16 @@ impl Hooks {
 
     /// Whether any hook looks at this tool in any phase.
     pub(crate) fn watch(&self, tool: &str) -> bool {
-        self.0.iter().any(|hook| hook.spec.kind == HookKind::Tool && hook.spec.sees(tool))
+        [Phase::BeforeExecution, Phase::AfterExecution]
+            .iter()
+            .any(|phase| self.0.iter().any(|hook| hook.looks_at(*phase, tool)))
+    }
+
+    /// Whether a hook may keep this tool's results from leaving.
+    pub(crate) fn may_withhold(&self, tool: &str) -> bool {
+        self.0
+            .iter()
+            .any(|hook| hook.spec.mode == HookMode::Filter && hook.looks_at(Phase::AfterExecution, tool))
     }
 
     /// Whether any hook looks at sessions in this phase.
@@ -131,7 +140,7 @@ impl Hooks {
         tool: &str,
         payload: impl Fn() -> Value,
     ) -> Result<(), ToolError> {
-        let due = self.0.iter().filter(|hook| hook.spec.kind == HookKind::Tool && hook.spec.sees(tool));
+        let due = self.0.iter().filter(|hook| hook.looks_at(phase, tool));
         self.run(due, stage, phase, payload).await
     }
 
@@ -169,7 +178,23 @@ impl Hooks {
     }
 }
 
+/// Tools that show what another one's process printed.
+const READERS: [(&str, &[&str]); 2] =
+    [("BashOutput", &["Bash", "watch_process"]), ("watch_process_events", &["watch_process"])];
+
 impl Hook {
+    /// Whether it is run for this tool in this phase. Who may withhold what a command prints sees it also
+    /// when another tool reads it.
+    fn looks_at(&self, phase: Phase, tool: &str) -> bool {
+        let spec = &self.spec;
+        if spec.kind != HookKind::Tool || !spec.phases.contains(&phase) {
+            return false;
+        }
+        let results = phase == Phase::AfterExecution && spec.mode == HookMode::Filter;
+        let read = READERS.iter().filter(|(reader, _)| results && *reader == tool);
+        spec.sees(tool) || read.flat_map(|(_, of)| *of).any(|of| spec.sees(of))
+    }
+
     /// Runs the program once. An error says why the answer is no.
     async fn ask(&self, event: Value) -> Result<(), String> {
         let spec = &self.spec;

@@ -68,12 +68,15 @@ impl Session {
         }
         let slot = self.slot()?;
         let stop = self.cancel.child_token();
+        let (runtime, progress) = (self.host.runtime(), Progress::scrubbed(&self.host));
+        // What may be withheld at the end must not leave in pieces before.
+        let progress = if runtime.hooks.may_withhold(name) { progress.mute() } else { progress };
         let call = Call {
             session: Arc::clone(self),
             workspace: self.host.workspace(envelope.workspace.as_deref())?,
             cancel: stop.clone(),
-            progress: Progress::scrubbed(&self.host),
-            runtime: self.host.runtime(),
+            progress,
+            runtime,
             record: None,
         };
         self.greet(&call.runtime).await?;

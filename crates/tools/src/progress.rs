@@ -32,6 +32,8 @@ pub struct Progress(Arc<Mutex<State>>);
 struct State {
     sink: Option<Arc<Sink>>,
     host: Option<Arc<Host>>,
+    /// What the tool says stays here: somebody may withhold its result.
+    mute: bool,
     /// The last value sent: the protocol wants each to be greater than the one before.
     done: f64,
     sent: Option<Instant>,
@@ -50,9 +52,18 @@ impl Progress {
         Self(Arc::new(Mutex::new(State { host: Some(Arc::clone(host)), ..State::default() })))
     }
 
+    /// The same without a word of the tool's own: only that the call runs.
+    pub(crate) fn mute(self) -> Self {
+        self.lock().mute = true;
+        self
+    }
+
     /// Tells how far it has come.
     pub fn report(&self, update: ProgressUpdate) {
         let mut state = self.lock();
+        if state.mute {
+            return;
+        }
         let due = state.sent.is_none_or(|sent| sent.elapsed() >= PAUSE);
         state.latest = Some(update.clone());
         if due {
@@ -67,7 +78,10 @@ impl Progress {
 
     /// The same, asked for only when such a reply is made.
     pub fn partial_from(&self, partial: impl Fn() -> String + Send + Sync + 'static) {
-        self.lock().partial = Some(Arc::new(partial));
+        let mut state = self.lock();
+        if !state.mute {
+            state.partial = Some(Arc::new(partial));
+        }
     }
 
     /// Says that it still runs, in the tool's own last words when there are any.
@@ -184,5 +198,17 @@ mod tests {
         progress.report(update(2.0));
         assert_eq!(seen.lock().unwrap().len(), 1);
         assert!(!progress.attach(&Progress::default()));
+    }
+
+    #[test]
+    fn a_muted_call_says_only_that_it_runs() {
+        let (caller, seen) = watched();
+        let progress = Progress::default().mute();
+        assert!(progress.attach(&caller));
+        progress.report(update(1.0));
+        progress.keep_partial("what it printed".to_owned());
+        progress.beat(Duration::from_secs(1));
+        let said: Vec<String> = seen.lock().unwrap().iter().map(|update| update.message.clone()).collect();
+        assert_eq!((said, progress.so_far()), (vec!["running for 1 s".to_owned()], String::new()));
     }
 }

@@ -65,7 +65,7 @@ impl Background {
         let mut streams = Streams(&self);
         let ending = tokio::select! {
             ending = pump(process, None, &self.kill, &mut streams) => ending,
-            () = self.mind_silence() => return,
+            () = self.mind() => return,
         };
         let ended = Ended::from(ending);
         let mut state = self.state();
@@ -80,9 +80,9 @@ impl Background {
     }
 
     /// Never returns.
-    async fn mind_silence(&self) {
+    async fn mind(&self) {
         match &self.watch {
-            Some(watch) => watch.mind_silence().await,
+            Some(watch) => watch.mind().await,
             None => std::future::pending().await,
         }
     }

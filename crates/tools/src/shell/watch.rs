@@ -108,8 +108,12 @@ pub(super) struct Watch {
     /// Silence for this long is an event.
     idle: Option<Duration>,
     notices: Notices,
+    /// Lines are not pushed: a hook may withhold them from whoever reads the events.
+    reticent: bool,
     log: Mutex<Log>,
     heard: Notify,
+    /// An event was held back.
+    waiting: Notify,
 }
 
 struct Log {
@@ -119,6 +123,8 @@ struct Log {
     last_output: Instant,
     pushed: Option<Instant>,
     held_back: u64,
+    /// The last of those held back.
+    unpushed: Option<Event>,
     /// The last line of stdout and of stderr, as far as it came.
     open_lines: [String; 2],
 }
@@ -136,6 +142,7 @@ impl Watch {
         patterns: Patterns,
         idle: Option<Duration>,
         notices: Notices,
+        reticent: bool,
     ) -> Self {
         let log = Log {
             events: VecDeque::new(),
@@ -144,11 +151,19 @@ impl Watch {
             last_output: Instant::now(),
             pushed: None,
             held_back: 0,
+            unpushed: None,
             open_lines: [String::new(), String::new()],
         };
-        let watch = Self { shell_id, patterns, idle, notices, log: Mutex::new(log), heard: Notify::new() };
+        let (heard, waiting) = (Notify::new(), Notify::new());
+        let watch =
+            Self { shell_id, patterns, idle, notices, reticent, log: Mutex::new(log), heard, waiting };
         watch.note(&mut watch.lock(), Kind::Started);
         watch
+    }
+
+    /// Notes silences and pushes what was held back, in time. Never returns.
+    pub(super) async fn mind(&self) {
+        tokio::join!(self.mind_silence(), self.mind_held_back());
     }
 
     /// Clean text of one stream, and what is still held back of its last line.
@@ -197,7 +212,7 @@ impl Watch {
     }
 
     /// Notes each silence once. Never returns.
-    pub(super) async fn mind_silence(&self) {
+    async fn mind_silence(&self) {
         let Some(idle) = self.idle else { return std::future::pending().await };
         loop {
             let due = self.lock().last_output + idle;
@@ -231,23 +246,57 @@ impl Watch {
         log.events.push_back(event);
     }
 
-    /// Tells clients that listen, but never floods them: a process's end is always told.
+    /// The last event of a burst is pushed when the pause is over. Never returns.
+    async fn mind_held_back(&self) {
+        loop {
+            self.waiting.notified().await;
+            // What is pushed meanwhile begins another pause.
+            while let Some(due) = self.pause_ends() {
+                tokio::time::sleep_until(due).await;
+            }
+            let log = &mut *self.lock();
+            if let Some(event) = log.unpushed.take() {
+                log.held_back -= 1;
+                self.tell(log, &event);
+            }
+        }
+    }
+
+    fn pause_ends(&self) -> Option<Instant> {
+        let pushed = self.lock().pushed?;
+        (pushed.elapsed() < PUSH_PAUSE).then(|| pushed + PUSH_PAUSE)
+    }
+
+    /// Tells clients that listen, but never floods them: of many error lines in a row they see the first
+    /// and the last.
     fn push(&self, log: &mut Log, event: &Event) {
-        let now = Instant::now();
-        let last_word = matches!(event.kind, Kind::Exited { .. });
-        if !last_word && log.pushed.is_some_and(|pushed| now - pushed < PUSH_PAUSE) {
+        let may_wait = matches!(event.kind, Kind::Error { .. });
+        if may_wait && log.pushed.is_some_and(|pushed| pushed.elapsed() < PUSH_PAUSE) {
             log.held_back += 1;
+            log.unpushed = Some(event.clone());
+            self.waiting.notify_one();
             return;
         }
-        log.pushed = Some(now);
+        self.tell(log, event);
+    }
+
+    fn tell(&self, log: &mut Log, event: &Event) {
+        log.pushed = Some(Instant::now());
+        log.unpushed = None;
         let held_back = match std::mem::take(&mut log.held_back) {
             0 => String::new(),
             count => format!(" ({count} events before it were not pushed)"),
         };
+        let mut shown = event.clone();
+        if let Kind::Error { line, .. } = &mut shown.kind
+            && self.reticent
+        {
+            *line = "(watch_process_events has the line)".to_owned();
+        }
         self.notices.send(Notice {
             source: "watch_process",
             error: matches!(event.kind, Kind::Error { .. }),
-            text: format!("{} {event}{held_back}", self.shell_id),
+            text: format!("{} {shown}{held_back}", self.shell_id),
         });
     }
 
@@ -272,7 +321,7 @@ mod tests {
     fn watch(errors: Option<&[&str]>, ready: Option<&str>, idle: Option<Duration>) -> Watch {
         let errors = errors.map(|errors| errors.iter().map(|pattern| (*pattern).to_owned()).collect());
         let patterns = Patterns::new(errors, ready.map(str::to_owned)).unwrap();
-        Watch::new("sh1".to_owned(), patterns, idle, Notices::default())
+        Watch::new("sh1".to_owned(), patterns, idle, Notices::default(), false)
     }
 
     /// Events without their times.
@@ -376,8 +425,42 @@ mod tests {
             assert_eq!(events(&watch).len(), 3);
         };
         tokio::select! {
-            () = watch.mind_silence() => {}
+            () = watch.mind() => {}
             () = story => {}
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_matters_is_pushed_at_once_and_a_burst_ends_with_its_last_line() {
+        let watch = watch(None, Some("listening"), Some(Duration::from_secs(10)));
+        let mut notices = watch.notices.subscribe();
+        let mut next = async || notices.recv().await.unwrap().text.split_once("  ").unwrap().1.to_owned();
+        let story = async {
+            watch.hear(true, "Error: one\nError: two\nlistening\n", "");
+            assert_eq!(next().await, "ready (2 events before it were not pushed)");
+            for n in 3..6 {
+                watch.hear(true, &format!("Error: {n}\n"), "");
+            }
+            let told = next().await;
+            assert_eq!(told, "error (matched \"^Error:\")  Error: 5 (2 events before it were not pushed)");
+            watch.hear(true, "Error: six\n", "");
+            assert!(next().await.ends_with("Error: six"));
+            assert_eq!(next().await, "idle_timeout");
+        };
+        tokio::select! {
+            () = watch.mind() => {}
+            () = story => {}
+        }
+    }
+
+    #[test]
+    fn a_line_that_may_be_withheld_is_not_pushed() {
+        let watch = Watch { reticent: true, ..watch(None, None, None) };
+        let mut notices = watch.notices.subscribe();
+        watch.lock().pushed = None;
+        watch.hear(true, "Error: CONFIDENTIAL\n", "");
+        let told = notices.try_recv().unwrap().text;
+        assert!(told.contains("error (matched") && !told.contains("CONFIDENTIAL"), "{told}");
+        assert!(events(&watch)[1].ends_with("CONFIDENTIAL"));
     }
 }

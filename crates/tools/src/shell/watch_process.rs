@@ -4,7 +4,7 @@ use super::{
     About, Entry,
     background::Background,
     capture::SHOWN,
-    check, start,
+    check, secrets, start,
     watch::{Event, MAX_EVENTS, Patterns, Watch},
 };
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches};
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// regex for a line that means it is up
     #[serde(default)]
     ready_pattern: Option<String>,
+    /// names to set as variables, as in Bash
+    #[serde(default)]
+    secrets: Option<Vec<String>>,
 }
 
 /// What `watch_process` did.
@@ -67,13 +70,15 @@ impl Tool for WatchProcess {
             )));
         }
         let idle = (idle > 0).then(|| Duration::from_secs(idle));
+        let env = secrets(call, "watch_process", args.secrets.unwrap_or_default()).await?;
         let shells = &call.session.shells;
         let _place = shells.admit()?;
         let about = About::new(&args.command, args.description);
-        let process = start(call, &about.command, Vec::new(), Stdio::Separate).await?;
+        let process = start(call, &about.command, env, Stdio::Separate).await?;
         let notices = call.session.notices.clone();
+        let reticent = call.runtime.hooks.may_withhold("watch_process_events");
         let shell = shells.add(|id| {
-            let watch = Watch::new(id.clone(), patterns, idle, notices);
+            let watch = Watch::new(id.clone(), patterns, idle, notices, reticent);
             Background::start(call, id, about, process, Some(watch))
         });
         let shell_id = shell.id.clone();

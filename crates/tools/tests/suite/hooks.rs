@@ -90,3 +90,37 @@ async fn a_sandbox_that_was_given_to_a_hook_is_its_makers_to_close() {
     runtime.close().await;
     assert_eq!((given.1.load(Ordering::Relaxed), owned.1.load(Ordering::Relaxed)), (0, 1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_result_leaves_before_a_filter_has_seen_it() {
+    let bench = Setup::default().bench();
+    let sandbox: Arc<dyn Sandbox> = Arc::new(Direct::new("direct"));
+    let censor = HookSpec {
+        phases: vec![Phase::AfterExecution],
+        tools: vec!["Bash".to_owned()],
+        args: vec!["-c".to_owned(), "grep -q CONFIDENTIAL && exit 3; echo '{\"allow\": true}'".to_owned()],
+        ..hook("censor", HookMode::Filter)
+    };
+    let runtime = Runtime::new(Arc::clone(&sandbox)).with_hook(censor, sandbox);
+    bench.host.reload(&bench.host.settings.clone(), runtime).unwrap();
+    let client = bench.client();
+    // Split in the source, so that the hook does not find it in the arguments.
+    let command = "echo CONFID''ENTIAL; touch printed; until [ -e go ]; do sleep 0.05; done";
+    let begun = client.ok("Bash", json!({"command": command, "wait": 0.05})).await;
+    until(async || bench.root().join("printed").exists().then_some(())).await;
+    let again = client.ok("Bash", json!({"handle": "h1", "wait": 0.05})).await;
+    assert!(!format!("{begun}{again}").contains("CONFIDENTIAL"), "{begun}{again}");
+    bench.write("go", "");
+    let withheld = client.err("Bash", json!({"handle": "h1"})).await;
+    assert!(withheld.starts_with("result withheld by hook \"censor\""), "{withheld}");
+
+    // What it prints in the background is read by another tool.
+    let begun = client.ok("Bash", json!({"command": command, "run_in_background": true})).await;
+    let id = crate::support::after(&begun, "shell_id: ").to_owned();
+    let told = until(async || {
+        let reply = client.call("BashOutput", json!({"shell_id": id})).await;
+        (reply.is_error || reply.all_text().contains("CONFIDENTIAL")).then(|| reply.all_text())
+    })
+    .await;
+    assert!(told.starts_with("result withheld by hook \"censor\""), "{told}");
+}

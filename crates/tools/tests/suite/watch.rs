@@ -153,3 +153,15 @@ async fn bad_calls_are_explained() {
         client.err("watch_process_events", json!({"shell_id": "sh7"})).await.contains("unknown shell_id")
     );
 }
+
+#[tokio::test]
+async fn a_watched_process_gets_secrets_that_its_events_do_not_show() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let command = "[ \"${#TOKEN}\" = 28 ] && echo \"Error: $TOKEN\" >&2";
+    let id = watch(&client, json!({"command": command, "secrets": ["TOKEN"]})).await;
+    let events = until_exited(&client, &id).await;
+    assert_eq!(events[1], "[2] error (matched \"^Error:\")  Error: [REDACTED:secret:TOKEN]");
+    let unknown = client.err("watch_process", json!({"command": "true", "secrets": ["NONE"]})).await;
+    assert!(unknown.contains("unknown secret \"NONE\""), "{unknown}");
+}
