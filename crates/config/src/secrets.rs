@@ -1,9 +1,14 @@
 //! Secrets in files: a folder in which a file's name is the secret's name and its content the value.
 
 use crate::{ConfigError, Secret};
+use rustix::{
+    fs::StatVfsMountFlags,
+    process::{getegid, geteuid, getgroups},
+};
 use std::{
-    fs,
+    fs::{self, File, Metadata},
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    io::Read as _,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -18,6 +23,8 @@ pub struct SecretFile {
     pub secret: Secret,
     /// Why nobody should use it, and what to do about that.
     pub problem: Option<String>,
+    /// What an operator should know about it although it can be used.
+    pub remark: Option<String>,
 }
 
 /// Reads all secrets of a folder. Files whose names are no secret names are left alone.
@@ -25,17 +32,23 @@ pub struct SecretFile {
 /// # Errors
 /// The folder cannot be read.
 pub fn read_secrets(dir: &Path) -> Result<Vec<SecretFile>, ConfigError> {
-    let mut found = Vec::new();
-    for (name, path) in files(dir)? {
-        found.push(read(name, &path));
-    }
-    Ok(found)
+    let us = Us::now();
+    let folder = fs::metadata(dir).ok().and_then(|meta| us.doubt(&Facts::of_folder(dir, &meta)));
+    let read = |(name, path): (String, PathBuf)| {
+        let mut file = read(name, &path, dir, &us);
+        file.problem = file.problem.or_else(|| folder.clone());
+        file
+    };
+    Ok(files(dir)?.into_iter().map(read).collect())
 }
 
 /// Changes when a file of the folder changes, comes or goes. Says nothing else.
 #[must_use]
 pub fn secrets_stamp(dir: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
+    if let Ok(meta) = fs::metadata(dir) {
+        (meta.mode(), meta.uid(), meta.gid()).hash(&mut hasher);
+    }
     for (name, path) in files(dir).unwrap_or_default() {
         name.hash(&mut hasher);
         // Followed through links: mounted secrets are swapped by swapping a link.
@@ -69,29 +82,104 @@ fn files(dir: &Path) -> Result<Vec<(String, PathBuf)>, ConfigError> {
     Ok(files)
 }
 
-fn read(name: String, path: &Path) -> SecretFile {
-    let useless =
-        |name, problem| SecretFile { secret: Secret { name, value: String::new() }, problem: Some(problem) };
-    let meta = match fs::metadata(path) {
-        Ok(meta) if meta.size() <= MAX_SECRET => meta,
-        Ok(meta) => {
-            return useless(name, format!("its file has {} bytes; at most {MAX_SECRET}", meta.size()));
+fn read(name: String, path: &Path, dir: &Path, us: &Us) -> SecretFile {
+    let looked = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (value, problem, remark) = match looked {
+        Err(error) => (String::new(), Some(format!("its file cannot be read: {error}")), None),
+        Ok((meta, _)) if meta.size() > MAX_SECRET => {
+            (String::new(), Some(format!("its file has {} bytes; at most {MAX_SECRET}", meta.size())), None)
         }
-        Err(error) => return useless(name, format!("its file cannot be read: {error}")),
+        Ok((meta, file)) => {
+            let mut value = String::new();
+            match file.take(MAX_SECRET).read_to_string(&mut value) {
+                Err(error) => (String::new(), Some(format!("its file cannot be read: {error}")), None),
+                Ok(_) => {
+                    value.truncate(value.trim_end_matches(['\r', '\n']).len());
+                    let empty = value.is_empty().then(|| "its file is empty".to_owned());
+                    let facts = Facts::of_file(path, dir, &meta);
+                    (value, empty.or_else(|| us.doubt(&facts)), us.remark(&facts))
+                }
+            }
+        }
     };
-    let value = match fs::read_to_string(path) {
-        Ok(value) => value.trim_end_matches(['\r', '\n']).to_owned(),
-        Err(error) => return useless(name, format!("its file cannot be read: {error}")),
-    };
-    let mode = meta.mode() & 0o777;
-    let problem = if value.is_empty() {
-        Some("its file is empty".to_owned())
-    } else if mode & 0o007 != 0 {
-        Some(format!("its file is open to every user of the machine (mode {mode:03o}); chmod 600 it"))
-    } else {
-        None
-    };
-    SecretFile { secret: Secret { name, value }, problem }
+    SecretFile { secret: Secret { name, value }, problem, remark }
+}
+
+/// Who this process is, as far as the modes of files go.
+struct Us {
+    uid: u32,
+    groups: Vec<u32>,
+}
+
+/// Who may do what with a file or the folder around it.
+struct Facts {
+    what: &'static str,
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    /// The bits that let others in: for a folder only those for writing, since its files have bits of their own.
+    open: u32,
+}
+
+impl Facts {
+    /// Engines mount secrets as root's files in memory, which whoever is in the container may read
+    /// (Kubernetes 0644, Docker 0444): there it is writing alone that counts.
+    fn of_file(path: &Path, dir: &Path, meta: &Metadata) -> Self {
+        let around = fs::metadata(dir.join("..")).map(|around| around.dev()).ok();
+        let mounted = meta.uid() == 0 && around.is_some_and(|around| around != meta.dev()) && in_memory(path);
+        Self { open: if mounted { 0o022 } else { 0o077 }, ..Self::of("file", meta) }
+    }
+
+    /// Kubernetes mounts a folder that looks writable for everybody, read-only.
+    fn of_folder(dir: &Path, meta: &Metadata) -> Self {
+        let fixed = rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY));
+        Self { open: if fixed { 0 } else { 0o022 }, ..Self::of("folder", meta) }
+    }
+
+    fn of(what: &'static str, meta: &Metadata) -> Self {
+        Self { what, uid: meta.uid(), gid: meta.gid(), mode: meta.mode() & 0o777, open: 0 }
+    }
+}
+
+fn in_memory(path: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    rustix::fs::statfs(path)
+        .is_ok_and(|fs| u64::try_from(fs.f_type).is_ok_and(|kind| kind == TMPFS || kind == RAMFS))
+}
+
+impl Us {
+    fn now() -> Self {
+        let mut groups: Vec<u32> =
+            getgroups().unwrap_or_default().iter().map(|group| group.as_raw()).collect();
+        groups.push(getegid().as_raw());
+        Self { uid: geteuid().as_raw(), groups }
+    }
+
+    /// Why others than root, this user and its groups could know or change a secret.
+    fn doubt(&self, facts: &Facts) -> Option<String> {
+        let Facts { what, uid, gid, mode, open } = *facts;
+        let right = if what == "file" { "600" } else { "700" };
+        if mode & open & 0o007 != 0 {
+            let every = if what == "file" { "is open to" } else { "can be written by" };
+            return Some(format!(
+                "its {what} {every} every user of the machine (mode {mode:03o}); chmod {right} it"
+            ));
+        }
+        if mode & open & 0o070 != 0 && gid != 0 && !self.groups.contains(&gid) {
+            return Some(format!(
+                "its {what} is open to group {gid}, which the server is not in (mode {mode:03o}); chmod {right} it"
+            ));
+        }
+        (self.uid != 0 && uid != 0 && uid != self.uid)
+            .then(|| format!("its {what} belongs to another user ({uid}), who can change it; chown it"))
+    }
+
+    /// Root is often given files of the user who started a container: that is not refused.
+    fn remark(&self, facts: &Facts) -> Option<String> {
+        (self.uid == 0 && facts.uid != 0)
+            .then(|| format!("its file belongs to user {}, not to root", facts.uid))
+    }
 }
 
 #[cfg(test)]
@@ -126,8 +214,35 @@ mod tests {
         assert_eq!(found[1].secret.value, "value");
         let stamp = secrets_stamp(&dir);
         assert_eq!(stamp, secrets_stamp(&dir));
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_ne!(stamp, secrets_stamp(&dir));
+        let told = "its folder can be written by every user of the machine (mode 777); chmod 700 it";
+        assert_eq!(read_secrets(&dir).unwrap()[1].problem.as_deref(), Some(told));
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         put(&dir, "GOOD", "other", 0o600);
         assert_ne!(stamp, secrets_stamp(&dir));
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn foreign_users_and_groups_are_kept_out_and_mounted_secrets_let_in() {
+        let us = Us { uid: 1000, groups: vec![1000, 2000] };
+        let doubt = |uid, gid, mode, open| us.doubt(&Facts { what: "file", uid, gid, mode, open });
+        for (uid, gid, mode) in
+            [(1000, 1000, 0o600), (1000, 2000, 0o660), (0, 2000, 0o440), (1000, 3000, 0o600)]
+        {
+            assert_eq!(doubt(uid, gid, mode, 0o077), None, "{uid} {gid} {mode:o}");
+        }
+        assert!(doubt(1000, 3000, 0o640, 0o077).unwrap().contains("group 3000, which the server is not in"));
+        assert!(doubt(1000, 3000, 0o620, 0o077).is_some());
+        assert!(doubt(1001, 1000, 0o640, 0o077).unwrap().contains("another user (1001)"));
+        assert!(doubt(0, 0, 0o444, 0o077).is_some(), "a file on the disk");
+        // As Docker and Kubernetes mount them.
+        assert_eq!((doubt(0, 0, 0o444, 0o022), doubt(0, 0, 0o644, 0o022)), (None, None));
+        assert!(doubt(0, 0, 0o646, 0o022).is_some());
+        let root = Us { uid: 0, groups: vec![0] };
+        let file = Facts { what: "file", uid: 1000, gid: 1000, mode: 0o600, open: 0o077 };
+        assert_eq!(root.doubt(&file), None);
+        assert!(root.remark(&file).unwrap().contains("belongs to user 1000"));
     }
 }

@@ -13,6 +13,12 @@ use std::{
 /// How long a look at the files holds.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Replaced values of one secret that are still kept inside: a process that had an older one has long ended.
+const RETIRED_EACH: usize = 16;
+
+/// The same of all secrets together.
+const RETIRED: usize = 256;
+
 /// All secrets, and the scrubber that knows their values. Files are looked at again when they may have changed.
 pub(crate) struct Vault {
     /// What the configuration adds to the shapes that are known anyway.
@@ -43,8 +49,8 @@ impl Vault {
         let files = dir.as_deref().map(config::read_secrets).transpose()?.unwrap_or_default();
         let (fixed, withheld) = (settings.secrets.clone(), settings.withheld.clone());
         for file in &files {
-            if let Some(problem) = &file.problem {
-                tracing::warn!("secret {}: {problem}", file.secret.name);
+            for said in file.problem.iter().chain(&file.remark) {
+                tracing::warn!("secret {}: {said}", file.secret.name);
             }
         }
         let patterns = compiled(&settings.patterns)?;
@@ -134,16 +140,31 @@ impl Vault {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in &held.by_name {
             if let Ok(value) = value {
-                let old = Secret { name: name.clone(), value: value.clone() };
-                if !looked.retired.contains(&old) {
-                    looked.retired.push(old);
-                }
+                retire(&mut looked.retired, Secret { name: name.clone(), value: value.clone() }, &files);
             }
         }
         let patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner).clone();
         *held = hold(patterns, &self.fixed, &self.withheld, &files, &looked.retired);
         Ok(true)
     }
+}
+
+/// Remembers a value that is no longer in force, the latest last. A value that is back in force, or that was
+/// there once more, is remembered from now on.
+fn retire(retired: &mut Vec<Secret>, old: Secret, files: &[SecretFile]) {
+    if files.iter().any(|file| file.secret == old) {
+        return;
+    }
+    retired.retain(|known| *known != old);
+    let same: Vec<usize> = (0..retired.len()).filter(|at| retired[*at].name == old.name).collect();
+    if let [oldest, ..] = same.as_slice()
+        && same.len() >= RETIRED_EACH
+    {
+        retired.remove(*oldest);
+    } else if retired.len() >= RETIRED {
+        retired.remove(0);
+    }
+    retired.push(old);
 }
 
 fn compiled(patterns: &BTreeMap<String, String>) -> anyhow::Result<Builder> {
@@ -176,4 +197,30 @@ fn hold(
         scrubber = scrubber.secret(&secret.name, &secret.value);
     }
     Held { by_name, scrubber: Arc::new(scrubber.build()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaced_values_are_remembered_within_bounds() {
+        let secret =
+            |name: usize, value: usize| Secret { name: format!("N{name}"), value: format!("v{value}") };
+        let mut retired = Vec::new();
+        retire(&mut retired, secret(0, 0), &[]);
+        for value in 0..100 {
+            retire(&mut retired, secret(1, value), &[]);
+            retire(&mut retired, secret(1, value), &[]);
+        }
+        assert_eq!(retired.len(), 1 + RETIRED_EACH, "one that changes often leaves the others alone");
+        assert!(retired.contains(&secret(0, 0)) && retired.contains(&secret(1, 99)));
+        for name in 2..1000 {
+            retire(&mut retired, secret(name, 0), &[]);
+        }
+        assert_eq!((retired.len(), retired.last()), (RETIRED, Some(&secret(999, 0))));
+        let still = SecretFile { secret: secret(5000, 0), problem: None, remark: None };
+        retire(&mut retired, secret(5000, 0), &[still]);
+        assert!(!retired.contains(&secret(5000, 0)), "it is still in force");
+    }
 }

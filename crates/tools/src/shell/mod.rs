@@ -204,15 +204,84 @@ async fn secrets(call: &Call, tool: &'static str, names: Vec<String>) -> Result<
     call.blocking(move |call| {
         let session = &call.session.id;
         let mut env = Vec::new();
+        let mut variables = BTreeMap::new();
         for name in names {
+            let variable = variable(tool, &name)?;
+            match variables.insert(variable.clone(), name.clone()) {
+                Some(other) if other == name => continue,
+                Some(other) => {
+                    return Err(ToolError::with_hint(
+                        format!("{tool}: the secrets \"{other}\" and \"{name}\" would both be ${variable}"),
+                        "pass one of them only",
+                    ));
+                }
+                None => {}
+            }
             let value = call.host().vault.get(&name);
             let granted = value.is_ok();
             tracing::info!(target: "audit", event = "secret", name, session, tool, granted);
-            env.push(EnvEntry::Set(name.replace('-', "_"), value?));
+            env.push(EnvEntry::Set(variable, value?));
         }
         Ok(env)
     })
     .await
+}
+
+/// Variables that decide how programs find and load their code, or what the shell makes of a command.
+const STEERING: &[&str] = &[
+    "BASHOPTS",
+    "BASH_ENV",
+    "BASH_XTRACEFD",
+    "CDPATH",
+    "CLASSPATH",
+    "ENV",
+    "GIT_ASKPASS",
+    "GIT_CONFIG_COUNT",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_TERMINAL_PROMPT",
+    "GLOBIGNORE",
+    "HOME",
+    "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LOGNAME",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PROMPT_COMMAND",
+    "PS4",
+    "PWD",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYLIB",
+    "RUBYOPT",
+    "SHELL",
+    "SHELLOPTS",
+    "TERM",
+    "TMPDIR",
+    "USER",
+];
+
+/// The variable in which a command finds a secret.
+fn variable(tool: &str, name: &str) -> Result<String, ToolError> {
+    let variable = name.replace('-', "_");
+    if STEERING.contains(&variable.as_str()) {
+        return Err(ToolError::with_hint(
+            format!(
+                "{tool}: the secret \"{name}\" cannot be the variable ${variable}, which changes what programs do"
+            ),
+            "the operator has to give it another name",
+        ));
+    }
+    Ok(variable)
 }
 
 /// What a command gets besides the sandbox's own environment: nobody is there to look at colours or to

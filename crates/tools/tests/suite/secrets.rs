@@ -142,3 +142,25 @@ async fn an_operator_can_leave_injection_only() {
     let args = json!({"command": "echo ${#TOKEN}", "secrets": ["TOKEN"]});
     assert_eq!(client.ok("Bash", args).await, "28\n");
 }
+
+#[tokio::test]
+async fn a_secret_takes_no_variable_that_is_anothers() {
+    let (bench, _dir) = bench(&[
+        ("A-B", "the value of A-B in full", 0o600),
+        ("A_B", "the value of A_B in full", 0o600),
+        ("LD_PRELOAD", "the value of a bad name", 0o600),
+        ("PATH", "the value of another one", 0o600),
+    ]);
+    let client = bench.client();
+    for tool in ["Bash", "watch_process"] {
+        let told = client.err(tool, json!({"command": "touch ran", "secrets": ["A-B", "A_B"]})).await;
+        assert!(told.contains("\"A-B\" and \"A_B\" would both be $A_B"), "{told}");
+        for name in ["PATH", "LD_PRELOAD"] {
+            let told = client.err(tool, json!({"command": "touch ran", "secrets": [name]})).await;
+            assert!(told.contains(&format!("cannot be the variable ${name}")), "{told}");
+        }
+    }
+    assert!(!bench.root().join("ran").exists());
+    let twice = json!({"command": "echo ${#A_B}", "secrets": ["A-B", "A-B"]});
+    assert_eq!(client.ok("Bash", twice).await, "24\n");
+}
