@@ -84,33 +84,34 @@ impl HookSpec {
     /// Whether it sees this tool.
     #[must_use]
     pub fn sees(&self, tool: &str) -> bool {
-        self.tools.is_empty() || self.tools.iter().any(|pattern| matches(pattern, tool))
+        self.tools.is_empty() || self.tools.iter().any(|pattern| tool_matches(pattern, tool))
     }
 }
 
-/// `*` stands for any characters, also none.
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a hook's pattern means this tool: `*` stands for any characters, also none.
+#[must_use]
+pub fn tool_matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((head, rest)) => name.strip_prefix(head).is_some_and(|left| {
-            (0..=left.len()).any(|at| left.is_char_boundary(at) && matches(rest, &left[at..]))
+            (0..=left.len()).any(|at| left.is_char_boundary(at) && tool_matches(rest, &left[at..]))
         }),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::tool_matches;
 
     #[test]
     fn stars_stand_for_anything() {
         for (pattern, name) in
             [("Bash", "Bash"), ("run_*", "run_tests"), ("*", "x"), ("*_*s", "run_tests"), ("a*", "a")]
         {
-            assert!(matches(pattern, name), "{pattern} {name}");
+            assert!(tool_matches(pattern, name), "{pattern} {name}");
         }
         for (pattern, name) in [("Bash", "BashOutput"), ("run_*", "rerun_tests"), ("*x", "y"), ("", "a")] {
-            assert!(!matches(pattern, name), "{pattern} {name}");
+            assert!(!tool_matches(pattern, name), "{pattern} {name}");
         }
     }
 }

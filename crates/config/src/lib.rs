@@ -12,9 +12,9 @@ mod settings;
 pub mod units;
 
 pub use error::ConfigError;
-pub use file::{FileError, Place, Places, RuntimeConfig, SandboxSpec, did_you_mean, json_schema};
+pub use file::{FileError, NO_VALUE, Place, Places, RuntimeConfig, SandboxSpec, did_you_mean, json_schema};
 pub use flags::{Flags, read_again, resolve};
-pub use hook::{HookKind, HookMode, HookSpec, Phase};
+pub use hook::{HookKind, HookMode, HookSpec, Phase, tool_matches};
 pub use listen::{Listen, ServeFlags, Token};
 pub use secrets::{SecretFile, is_secret_name, read_secrets, secrets_stamp};
 pub use settings::{Fixed, Limits, NamedRoot, Secret, Settings, ToolFilter, Undo};

@@ -7,6 +7,7 @@ mod found;
 mod http;
 mod logging;
 mod mcp;
+mod named;
 mod place;
 mod probes;
 mod reload;

@@ -1,7 +1,8 @@
 //! Where commands run: what the configuration declares, or else the strongest isolation of this host.
 
+use crate::named;
 use anyhow::Result;
-use config::{FileError, RuntimeConfig, Settings, did_you_mean};
+use config::{FileError, NO_VALUE, RuntimeConfig, Settings, did_you_mean};
 use futures_util::future::BoxFuture;
 use sandbox::{
     Closer, Control, Factory, FactoryError, Outcome, Process, Registry, Request, Response, Sandbox,
@@ -79,6 +80,7 @@ pub(crate) fn runtime(settings: &Settings, config: Option<&RuntimeConfig>) -> Re
     let registered = STRONGEST.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let strongest = registered.unwrap_or_else(|| Arc::new(Strongest::new(settings)));
     let Some(config) = config else { return Ok(Runtime::new(Arc::clone(&strongest)).owning([strongest])) };
+    named::check(settings, config)?;
     let plain = Place::from(plain);
     let mut declared = BTreeMap::from([(direct::MODE.to_owned(), plain.clone())]);
     for spec in &config.sandboxes {
@@ -168,7 +170,7 @@ fn build(
         let mean = did_you_mean(&spec.mode, modes.iter().map(String::as_str));
         config.wrong(&key("mode"), format!("{unknown}{mean}"))
     })?;
-    factory.build(&spec.name, &spec.config).map_err(|error| match &error {
+    let built = factory.build(&spec.name, &spec.config).map_err(|error| match &error {
         FactoryError::UnknownKey { key: unknown, known } => {
             let mean = did_you_mean(unknown, known.iter().map(String::as_str));
             config.wrong(&key(unknown), format!("mode {} takes no such key{mean} ({error})", spec.mode))
@@ -177,7 +179,12 @@ fn build(
         FactoryError::MissingKey(_) | FactoryError::Unavailable(_) => {
             config.wrong(&format!("spec.sandboxes.{}", spec.name), error.to_string())
         }
-    })
+    })?;
+    // A value that was forgotten must not become the default.
+    match spec.config.iter().find(|(_, value)| value.is_null()) {
+        Some((empty, _)) => Err(config.wrong(&key(empty), NO_VALUE)),
+        None => Ok(built),
+    }
 }
 
 fn variables(settings: &Settings) -> Variables {

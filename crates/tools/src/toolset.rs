@@ -82,6 +82,11 @@ impl Catalog {
             .with(RenderMermaid)
     }
 
+    /// What each of them declares.
+    pub fn specs(&self) -> impl Iterator<Item = &'static Spec> {
+        self.0.iter().map(|tool| tool.spec())
+    }
+
     /// One more.
     #[must_use]
     pub fn with(mut self, tool: impl Tool) -> Self {

@@ -1,6 +1,7 @@
 //! RuntimeConfig: one YAML file that decides where everything runs.
 
 mod expand;
+mod modes;
 mod node;
 mod schema;
 
@@ -116,6 +117,9 @@ impl RuntimeConfig {
             let path = if path == "." { "" } else { path.as_str() };
             at(places.of(path), explain(path, &error.inner().to_string()))
         })?;
+        if let Some(key) = without_value(&value) {
+            return Err(at(places.of(&key), format!("{key}: {NO_VALUE}")));
+        }
         let mut config = Self { path: path.to_owned(), places, ..Self::default() };
         config.fill(file.spec)?;
         config.check_names()?;
@@ -292,10 +296,29 @@ impl RuntimeConfig {
     }
 }
 
+/// What a key with nothing after it is told.
+pub const NO_VALUE: &str = "has no value; write one, or leave the key out";
+
+/// The first key of a block that has no value and that decoding lets pass. A whole block may be empty: then
+/// it says nothing. Sandboxes are looked at by whoever knows their mode's keys.
+fn without_value(file: &Value) -> Option<String> {
+    fn find(path: &str, value: &Value) -> Option<String> {
+        match value {
+            Value::Null => Some(path.to_owned()),
+            Value::Object(map) => map.iter().find_map(|(key, value)| find(&format!("{path}.{key}"), value)),
+            _ => None,
+        }
+    }
+    let blocks = file.get("spec")?.as_object()?.iter();
+    blocks
+        .filter(|(name, block)| *name != "sandboxes" && !block.is_null())
+        .find_map(|(name, block)| find(&format!("spec.{name}"), block))
+}
+
 /// The first key that should hold a table and does not: decoding would take a list for one.
 fn not_a_table(file: &Value) -> Option<String> {
     let wrong = |value: &Value| !value.is_object();
-    let spec = file.get("spec")?;
+    let spec = file.get("spec").filter(|spec| !spec.is_null())?;
     if wrong(spec) {
         return Some("spec".to_owned());
     }
@@ -309,7 +332,7 @@ fn not_a_table(file: &Value) -> Option<String> {
         ("languages", true),
         ("hooks", true),
     ] {
-        let Some(block) = spec.get(name) else { continue };
+        let Some(block) = spec.get(name).filter(|block| !block.is_null()) else { continue };
         if wrong(block) {
             return Some(format!("spec.{name}"));
         }
@@ -347,6 +370,7 @@ fn explain(path: &str, inner: &str) -> String {
             let around = around.strip_suffix(&format!(".{given}")).unwrap_or(around);
             format!("{around}: unknown {what} \"{given}\"{mean} (known: {})", known.join(", "))
         }
+        _ if inner.starts_with("invalid type: null") => format!("{around}: {NO_VALUE}"),
         _ => format!("{around}: {inner}"),
     }
 }

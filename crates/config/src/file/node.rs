@@ -99,10 +99,7 @@ impl Walk<'_> {
                     // A key's own place says more than that of its value.
                     self.places.0.insert(inner.clone(), Place::of(&key));
                     let value = self.value(item, inner);
-                    // A key with nothing after it says nothing.
-                    if !value.is_null() {
-                        map.insert(name, value);
-                    }
+                    map.insert(name, value);
                 }
                 Value::Object(map)
             }

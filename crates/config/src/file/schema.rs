@@ -1,10 +1,11 @@
 //! The file as it is written.
 
+use super::modes;
 use crate::hook::{HookKind, HookMode, Phase};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// `codegen-sandbox/v1`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -30,7 +31,7 @@ pub(super) struct File {
     /// The kind of this file.
     #[serde(rename = "kind")]
     pub(super) _kind: Kind,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "empty_or")]
     pub(super) spec: Spec,
 }
 
@@ -38,24 +39,42 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Spec {
     /// Places where commands run, by name.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) sandboxes: BTreeMap<String, SandboxBlock>,
     /// The tools and where they run.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) tools: ToolsBlock,
     /// Where the programs of a language run.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) languages: BTreeMap<String, LanguageBlock>,
     /// Programs that are asked, or told, when something happens. Run in the order of the file.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) hooks: BTreeMap<String, HookBlock>,
     /// What is taken out of everything that leaves, besides the shapes that are known anyway.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) scrub: ScrubBlock,
     /// Bounds; a flag wins over each.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) limits: LimitsBlock,
     /// What is kept so that a call can be undone.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) undo: UndoBlock,
     /// What may be done with secrets.
+    #[serde(deserialize_with = "empty_or")]
     pub(super) secrets: SecretsBlock,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+impl JsonSchema for SandboxBlock {
+    fn schema_name() -> Cow<'static, str> {
+        "SandboxBlock".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        modes::schema().into()
+    }
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct SandboxBlock {
     /// direct, isolated, docker_run, docker_exec, kubectl_exec, remote, or one that this build adds.
     pub(super) mode: String,
@@ -170,10 +189,20 @@ fn ten_seconds() -> u64 {
 /// A number, also one that came out of a variable.
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let value = Value::deserialize(deserializer)?;
+    if value.is_null() {
+        return Err(serde::de::Error::invalid_type(serde::de::Unexpected::Unit, &"a whole number"));
+    }
     let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
     number.ok_or_else(|| serde::de::Error::custom(format!("{value} is not a whole number")))
 }
 
 fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     number(deserializer).map(Some)
+}
+
+/// A block, also one whose keys are all left out.
+fn empty_or<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -88,6 +88,32 @@ fn a_misspelt_key_is_shown_where_it_stands() {
 }
 
 #[test]
+fn a_key_without_a_value_is_still_a_key() {
+    for (spec, place, hint) in [
+        ("  sandboxs:\n", "4:3", "did you mean \"sandboxes\"?"),
+        ("  toolz: ~\n", "4:3", "did you mean \"tools\"?"),
+        ("  limits: { sesions: , calls: 1 }\n", "4:13", "did you mean \"sessions\"?"),
+        ("  limits: { sessions: }\n", "4:13", "spec.limits.sessions: "),
+        ("  tools: { default_sandbox: null }\n", "4:12", "has no value"),
+        ("  tools: { enabled: }\n", "4:12", "has no value"),
+        ("  hooks:\n    a:\n", "5:5", "must be a table"),
+        ("  scrub: { patterns: { x: } }\n", "4:24", "has no value"),
+    ] {
+        let told = wrong(spec);
+        assert!(
+            told.starts_with(&format!("runtime.yaml:{place}: ")) && told.contains(hint),
+            "{spec} {place} {hint}: {told}"
+        );
+    }
+    let empty = parse("apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n  hooks:\n  tools: ~\n");
+    assert!(empty.is_ok_and(|config| config.hooks.is_empty()), "a block whose lines are all commented out");
+    let sandbox = "  sandboxes:\n    a: { mode: isolated, network: null }\n";
+    let config =
+        parse(&format!("apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n{sandbox}")).unwrap();
+    assert!(config.sandboxes[0].config["network"].is_null(), "its mode's to judge");
+}
+
+#[test]
 fn names_must_be_declared() {
     let told =
         wrong("  sandboxes:\n    golang: { mode: direct }\n  languages:\n    go: { sandbox: golnag }\n");

@@ -210,6 +210,19 @@ fn check_says_what_is_wrong_and_where() {
             "  sandboxes:\n    a: { mode: docker_exec, container: c, workdir: ws }\n  languages:\n    go: { sandbox: a }\n",
             ["yaml:5:43", "absolute path"],
         ),
+        ("  sandboxes:\n    a: { mode: isolated, netwrok: , }\n", ["yaml:5:26", "did you mean \"network\"?"]),
+        ("  sandboxes:\n    a: { mode: isolated, network: null }\n", ["yaml:5:26", "none, loopback or host"]),
+        ("  sandboxes:\n    a: { mode: docker_exec, container: c, user: }\n", ["yaml:5:43", "has no value"]),
+        (
+            "  hooks:\n    a: { hook: tool, phases: [before_execution], command: x, tools: [Bash, bash] }\n",
+            ["yaml:5:76", "\"bash\" matches no tool; did you mean \"Bash\"?"],
+        ),
+        (
+            "  hooks:\n    a: { hook: tool, phases: [before_execution], command: x, tools: [\"Run_*\"] }\n",
+            ["yaml:5:70", "did you mean \"run_*\"?"],
+        ),
+        ("  scrub: { patterns: { x: \"(\" } }\n", ["yaml:4:24", "spec.scrub.patterns.x: "]),
+        ("  tools: { enabled: [files, shel] }\n", ["yaml:4:29", "did you mean \"shell\"?"]),
     ] {
         let (code, text) = check(spec);
         assert_eq!(code, Some(2), "{text}");
@@ -281,7 +294,7 @@ fn a_hangup_changes_tools_denylist_patterns_and_limits_under_a_session() {
     let scrubbed = client.call("Bash", json!({"command": "echo TICKET-123456"})).ok();
     assert!(scrubbed.contains("[REDACTED:ticket]"), "{scrubbed}");
 
-    // A name that is no tool, or a pattern that is none, changes nothing at all.
+    // A name that is no tool, or a pattern that is none, changes nothing at all, and is shown where it stands.
     for bad in ["  tools: { enabled: [Bahs] }\n", "  scrub: { patterns: { broken: \"(\" } }\n"] {
         let said = served.process().printed().matches("everything stays as it was").count();
         bench.write(bad);
@@ -292,4 +305,33 @@ fn a_hangup_changes_tools_denylist_patterns_and_limits_under_a_session() {
         assert_eq!(client.call("test_length", json!({"text": "abc"})).ok(), "3");
     }
     assert_eq!(client.call("test_session", json!({})).ok(), session, "the same session all along");
+}
+
+#[test]
+fn an_audit_line_is_one_json_object() {
+    let bench = Bench::new();
+    let hooks = format!(
+        "  hooks:\n{}",
+        hook("gate", "tool", "before_execution", "filter", DENY)
+            .replace("hook: tool\n", "hook: tool\n      tools: [test_length]\n")
+    );
+    let launch = bench.launch(&hooks).env("CODEGEN_SANDBOX_SECRET_DEPLOY", "hunter2-hunter2");
+    let mut client = launch.stdio();
+    client.initialize();
+    client.call("Bash", json!({"command": "true", "secrets": ["DEPLOY"]})).ok();
+    client.call("secret", json!({"name": "NOPE"})).err();
+    client.call("test_length", json!({"text": "abc"})).err();
+    printed(client.process(), "hook_denial");
+    let text = client.process().printed();
+    let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(lines.iter().all(|line| line["target"] == "audit" && line["timestamp"].is_string()), "{text}");
+    let with = |event: Value| {
+        let event = event.as_object().unwrap();
+        let is = |line: &&Value| event.iter().all(|(key, value)| line[key] == *value);
+        assert_eq!(lines.iter().filter(is).count(), 1, "{event:?}\n{text}");
+    };
+    with(json!({"event": "secret", "name": "DEPLOY", "tool": "Bash", "granted": true, "session": "stdio"}));
+    with(json!({"event": "secret", "name": "NOPE", "granted": false}));
+    with(json!({"event": "hook_denial", "hook": "gate", "phase": "before_execution"}));
+    assert!(!text.contains("hunter2"), "{text}");
 }
