@@ -64,6 +64,13 @@ fn it_says_what_there_is_and_where() {
     let kept = item(&report, "workspaces", "default")["text"].as_str().unwrap();
     assert!(kept.contains("files, index"), "{kept}");
     assert_eq!(item(&report, "features", "graphviz")["state"], "ok");
+    let browser = item(&report, "features", "browser")["text"].as_str().unwrap();
+    assert!(browser.ends_with("(for render_mermaid)"), "{browser}");
+    let mermaid = item(&report, "features", "mermaid");
+    assert!(
+        mermaid["get"].is_null() || mermaid["get"].as_str().unwrap().contains("mermaid-cli"),
+        "{mermaid}"
+    );
 }
 
 #[test]

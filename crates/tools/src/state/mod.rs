@@ -1,8 +1,10 @@
 //! Secrets and snapshots.
 
+mod graph;
 mod render;
 mod secrets;
 mod snapshots;
+mod svg;
 mod undo;
 
 pub(crate) use render::{RenderDot, RenderMermaid};

@@ -1,11 +1,20 @@
 //! `render_dot` and `render_mermaid`: a diagram as a picture in the workspace.
 
-use crate::{Call, Class, Content, Group, Reply, Spec, Tool, ToolError};
-use regex::Regex;
+use super::{graph, svg};
+use crate::{Call, Class, Content, Group, Place, Reply, Spec, Tool, ToolError};
 use sandbox::{EnvEntry, Outcome, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::{convert::Infallible, path::Path, sync::LazyLock, time::Duration};
+use std::{
+    convert::Infallible,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio_util::task::TaskTracker;
 use workspace::{Expected, UpdateError};
 
 const MAX_SOURCE: usize = 1 << 20;
@@ -14,10 +23,6 @@ const DEFAULT_TIMEOUT: u64 = 60;
 const MAX_TIMEOUT: u64 = 300;
 /// How much of a program's complaints is passed on.
 const MAX_COMPLAINT: usize = 2000;
-
-/// Attributes that make Graphviz open files, and pictures in HTML-like labels.
-static FILE_REFERENCE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"(?i)\b(image|imagepath|shapefile|fontpath)\b"?\s*=|<\s*img\b"#).ok());
 
 /// Draws a graph.
 pub(crate) struct RenderDot;
@@ -94,9 +99,9 @@ impl Tool for RenderDot {
     type Output = Reply;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Reply, ToolError> {
-        if let Some(found) = FILE_REFERENCE.as_ref().and_then(|pattern| pattern.find(&args.source)) {
+        if let Some(found) = graph::reference(&args.source) {
             return Err(ToolError::with_hint(
-                format!("render_dot: `{}` refers to a file, which is not opened", found.as_str()),
+                format!("render_dot: `{found}` refers to a file, which is not opened"),
                 "draw it without pictures and files of its own",
             ));
         }
@@ -114,7 +119,13 @@ impl Tool for RenderMermaid {
     type Output = Reply;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Reply, ToolError> {
-        render(call, Self::SPEC.name, args, mermaid).await
+        let room = Room::new(call);
+        let done = render(call, Self::SPEC.name, args, |format| mermaid(format, &room)).await;
+        // A program that ended by itself left nothing.
+        if done.is_ok() {
+            room.cleared();
+        }
+        done
     }
 }
 
@@ -144,8 +155,17 @@ async fn render(
         ..draw(format)
     };
     let response = call.sandbox().spawn(request).await;
-    let warnings = judge(tool, &response, timeout)?;
-    let picture = response.stdout;
+    let mut warnings = judge(tool, &response, timeout)?;
+    let mut picture = response.stdout;
+    if format == Format::Svg {
+        let text = String::from_utf8_lossy(&picture).into_owned();
+        let (alone, removed) =
+            call.blocking(move |_| svg::alone(&text).map_err(|error| ToolError::Fault(error.into()))).await?;
+        if removed > 0 {
+            warnings += &format!("\n{removed} references to other files or hosts were taken out");
+            picture = alone.into_bytes();
+        }
+    }
     let shown = args.show == Some(true);
     let data = if shown { picture.clone() } else { Vec::new() };
     let target = path.clone();
@@ -207,8 +227,10 @@ fn dot(format: Format) -> Request {
 const MERMAID: &str = r#"
 mmdc=node_modules/.bin/mmdc
 [ -x "$mmdc" ] || mmdc=$(command -v mmdc) || exit 127
-config=$(mktemp) || exit 1
-trap 'rm -f "$config"' EXIT
+mkdir -p -m 700 "$2" || exit 1
+trap 'rm -rf "$2"' EXIT
+export TMPDIR=$2
+config=$2/puppeteer.json
 browser=
 for name in "${PUPPETEER_EXECUTABLE_PATH:-}" chromium chromium-browser google-chrome-stable google-chrome; do
   [ -n "$name" ] && browser=$(command -v "$name") && break
@@ -221,8 +243,46 @@ unshare -rn true 2>/dev/null && alone='unshare -rn'
 $alone "$mmdc" --quiet --puppeteerConfigFile "$config" --input - --output - --outputFormat "$1"
 "#;
 
-fn mermaid(format: Format) -> Request {
-    Request::new("bash").args(["-c", MERMAID, "render_mermaid", format.name()])
+fn mermaid(format: Format, room: &Room) -> Request {
+    Request::new("bash").args(["-c", MERMAID, "render_mermaid", format.name(), &room.folder])
+}
+
+/// A folder in the sandbox for the browser and its settings. A script that is killed cannot clear it up, so
+/// it goes with this.
+struct Room {
+    place: Place,
+    folder: String,
+    background: TaskTracker,
+    made: bool,
+}
+
+impl Room {
+    fn new(call: &Call) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let place = call.place().clone();
+        let folder = place.scratch.join(format!("codegen-sandbox-mermaid-{}-{number}", std::process::id()));
+        let folder = folder.to_string_lossy().into_owned();
+        Self { place, folder, background: call.host().background.clone(), made: true }
+    }
+
+    fn cleared(mut self) {
+        self.made = false;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if !self.made {
+            return;
+        }
+        let (sandbox, folder) = (Arc::clone(&self.place.sandbox), std::mem::take(&mut self.folder));
+        self.background.spawn(async move {
+            let mut request = Request::new("rm").args(["-rf", "--", &folder]);
+            request.timeout = Duration::from_secs(DEFAULT_TIMEOUT);
+            sandbox.spawn(request).await;
+        });
+    }
 }
 
 /// Warnings of a drawing that was made, or why there is none.
