@@ -175,11 +175,16 @@ impl Tool for SnapshotCreate {
         let CreateArgs { name, description } = args;
         let asked = name.clone();
         let id = on_snapshots(call, move |snapshots| {
-            snapshots.create(&asked, description.as_deref().unwrap_or_default())
+            snapshots.create(&asked, &printable(description.as_deref().unwrap_or_default()))
         })
         .await?;
         Ok(Facts { text: format!("snapshot {name} created: {id}"), facts: Created { name, id } })
     }
+}
+
+/// A description without what git's format or a reader's terminal would take for something else.
+fn printable(description: &str) -> String {
+    description.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// Lists snapshots.
