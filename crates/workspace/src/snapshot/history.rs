@@ -76,6 +76,16 @@ impl Batch {
         Self { writer: store.writer(), steps: Vec::new(), drafts: Vec::new(), left_out: HashMap::new() }
     }
 
+    /// Has a commit here or in the store; its id.
+    pub(super) fn commit(&mut self, store: &Store, commit: &Commit) -> io::Result<Oid> {
+        let content = commit.encode();
+        let id = Kind::Commit.id(&content);
+        if !store.contains(&id) {
+            self.writer.put(Kind::Commit, id, &content)?;
+        }
+        Ok(id)
+    }
+
     /// A tree that is here or in the store.
     pub(super) fn tree(&self, store: &Store, id: &Oid) -> io::Result<Level> {
         self.writer.tree(id).and_then(decode_tree).map_or_else(|| store.tree(id), Ok)
@@ -409,6 +419,16 @@ impl Snapshots {
 
     /// A step, when the state differs from the one before.
     fn make_step(&self, state: &mut State, batch: &mut Batch, note: Note) -> Result<(), SnapshotError> {
+        self.make_step_at(state, batch, note, now())
+    }
+
+    fn make_step_at(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        note: Note,
+        seconds: i64,
+    ) -> Result<(), SnapshotError> {
         let tree = state.seen.write(&self.store, &mut batch.writer)?;
         let last = batch.steps.last().or(state.steps.last());
         let left_out = std::mem::take(&mut state.left_out);
@@ -420,12 +440,7 @@ impl Snapshots {
         let note = Note { left_out, ..note };
         let note = if last.is_none() { Note::new(By::Base, &Caller::default()) } else { note };
         let number = last.map_or(1, |last| last.number + 1);
-        let seconds = now();
-        let content = Commit { tree, seconds, message: note.message() }.encode();
-        let commit = Kind::Commit.id(&content);
-        if !self.store.contains(&commit) {
-            batch.writer.put(Kind::Commit, commit, &content)?;
-        }
+        let commit = batch.commit(&self.store, &Commit { tree, seconds, message: note.message() })?;
         batch.steps.push(Step { number, commit, tree, seconds, note });
         Ok(())
     }
@@ -504,13 +519,13 @@ impl Snapshots {
     pub(super) fn put_step(
         &self,
         state: &mut State,
-        by: By,
-        caller: &Caller,
+        note: Note,
+        seconds: i64,
         fresh: Fresh,
     ) -> Result<(), SnapshotError> {
         self.store.settle_with(fresh)?;
         let mut batch = Batch::new(&self.store);
-        let made = self.make_step(state, &mut batch, Note::new(by, caller));
+        let made = self.make_step_at(state, &mut batch, note, seconds);
         let done = match made.and_then(|()| Ok(self.prepare(state, batch)?)) {
             Ok(prepared) => {
                 if let Err(error) = self.conclude(state, prepared, Wait::Covered) {
@@ -648,7 +663,7 @@ impl State {
     }
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed())
 }
 

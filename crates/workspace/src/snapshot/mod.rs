@@ -38,7 +38,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use step::{Step, automatic_number};
+use step::{By, Note, Step, automatic_number};
 use store::{Fresh, Store};
 use sweep::Surroundings;
 use tree::{Difference, Differences, Folder, Known};
@@ -177,6 +177,9 @@ struct State {
 /// What a restore or an undo is about to do.
 struct Planned {
     plan: Plan,
+    /// What will be remembered about it, and when it was decided.
+    note: Note,
+    seconds: i64,
     after: BTreeMap<Vec<u8>, Option<object::Entry>>,
     gone: Vec<Vec<u8>>,
     come: Vec<Vec<u8>>,
@@ -216,11 +219,12 @@ impl Snapshots {
             let alone = snapshots.store.exclusive()?;
             // Another process may have done it while this one waited.
             if let Some(intent) = Intent::load(folder)? {
+                let note = Note::new(By::Outside, &Caller::default());
                 let planned =
                     snapshots.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
-                        snapshots.plan(state, batch, intent)
+                        snapshots.plan(state, batch, intent, note)
                     })??;
-                snapshots.put_in_place(&mut state, planned, step::By::Outside, &Caller::default())?;
+                snapshots.put_in_place(&mut state, planned)?;
             }
         } else if !snapshots.lock().left.is_empty() {
             let mut state = snapshots.lock();
@@ -258,12 +262,8 @@ impl Snapshots {
         // Only who overwrites something must know more than it does.
         let id = self.advance_with(&mut state, Trust::Events, &alone, |state, batch| {
             let tree = self.whole_tree(state, batch)?;
-            let seconds = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed());
-            let content = Commit { tree, seconds, message: description.to_owned() }.encode();
-            let id = Kind::Commit.id(&content);
-            if !self.store.contains(&id) {
-                batch.writer.put(Kind::Commit, id, &content)?;
-            }
+            let commit = Commit { tree, seconds: history::now(), message: description.to_owned() };
+            let id = batch.commit(&self.store, &commit)?;
             batch.drafts.extend(self.store.naming(name, &id));
             Ok::<_, SnapshotError>(id)
         })??;
@@ -386,11 +386,12 @@ impl Snapshots {
         self.reload(&mut state)?;
         let (commit, whole) = self.find(&state, name)?;
         let intent = Intent { tree: commit.tree, whole };
+        let note = Note::new(Self::own_call(), caller);
         let planned = self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
-            self.plan(state, batch, intent)
+            self.plan(state, batch, intent, note)
         })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
-        let changes = self.put_in_place(&mut state, planned, Self::own_call(), caller)?;
+        let changes = self.put_in_place(&mut state, planned)?;
         Ok(Restored { name: name.to_owned(), description: commit.message, before, changes })
     }
 
@@ -403,12 +404,23 @@ impl Snapshots {
     }
 
     /// How to make the disk look like the intent's tree, and the intent on its way into the store.
-    fn plan(&self, state: &mut State, batch: &mut Batch, intent: Intent) -> Result<Planned, SnapshotError> {
+    fn plan(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        intent: Intent,
+        note: Note,
+    ) -> Result<Planned, SnapshotError> {
         let from = self.base(state, batch, intent.whole)?;
         let read = |id: &Oid| batch.tree(&self.store, id);
         let differences = Differences::between(&read, from, intent.tree)?;
         batch.drafts.push(intent.draft(&self.folder));
+        // The step that this will be, if nothing stands in its way: then only its name is left to be written.
+        let seconds = history::now();
+        batch.commit(&self.store, &Commit { tree: intent.tree, seconds, message: note.message() })?;
         Ok(Planned {
+            note,
+            seconds,
             after: differences.files.iter().map(|file| (file.path.clone(), file.after)).collect(),
             gone: differences.gone.clone(),
             come: differences.come.clone(),
@@ -422,10 +434,8 @@ impl Snapshots {
         &self,
         state: &mut State,
         planned: Planned,
-        by: step::By,
-        caller: &Caller,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
-        let Planned { mut plan, after, gone, come } = planned;
+        let Planned { mut plan, note, seconds, after, gone, come } = planned;
         let mut fresh = Fresh::default();
         let changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
             Ok(changes) => changes,
@@ -460,7 +470,7 @@ impl Snapshots {
                 state.seen.remove(folder);
             }
         }
-        self.put_step(state, by, caller, fresh)?;
+        self.put_step(state, note, seconds, fresh)?;
         Ok(changes)
     }
 

@@ -8,6 +8,11 @@ use std::{collections::BTreeMap, fmt};
 pub(crate) struct Oid(pub(crate) [u8; 20]);
 
 impl Oid {
+    /// Its first bytes as a number, which orders ids as their bytes do.
+    pub(crate) fn start(&self) -> u64 {
+        self.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+
     /// Reads 40 hexadecimal digits.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();

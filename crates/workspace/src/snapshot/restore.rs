@@ -16,6 +16,7 @@ use rustix::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::OsStr,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -400,21 +401,11 @@ impl<'a> Hand<'a> {
             rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
             return Ok(());
         }
-        let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
-        let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-        // Freeing a file's blocks costs more than writing over them; but what runs, or has another name, is replaced.
-        let plain = |stat: &rustix::fs::Stat| {
-            stat.st_nlink == 1 && stat.st_mode & 0o111 == 0 && stat.st_mode & 0o200 != 0
-        };
-        if self.many && entry.mode == Mode::File && there.as_ref().is_some_and(plain) {
-            let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let mut file = File::from(rustix::fs::openat(&folder, &name, flags, Bits::empty())?);
-            let (_, size) = self.store.copy(&entry.id, &mut self.tools, &mut file)?;
-            if file.metadata()?.len() != size {
-                file.set_len(size)?;
-            }
+        if self.many && entry.mode == Mode::File && self.write_over(&folder, &name, &entry.id)? {
             return Ok(());
         }
+        let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
         let fresh = || self.store.narrow().bits(&entry.id);
         let mut bits = there.as_ref().map_or_else(fresh, |stat| stat.st_mode & 0o7777);
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
@@ -429,5 +420,23 @@ impl<'a> Hand<'a> {
         }
         temp.publish_over(&name)?;
         Ok(())
+    }
+
+    /// Writes over a file where that can be done: freeing a file's blocks costs more than writing over them. What runs,
+    /// or has another name, is to be replaced.
+    fn write_over(&mut self, folder: &OwnedFd, name: &OsStr, id: &Oid) -> io::Result<bool> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else { return Ok(false) };
+        let stat = rustix::fs::fstat(&file)?;
+        let plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 == 0;
+        if !plain || stat.st_nlink != 1 || stat.st_mode & 0o200 == 0 {
+            return Ok(false);
+        }
+        let mut file = File::from(file);
+        let (_, size) = self.store.copy(id, &mut self.tools, &mut file)?;
+        if stat.st_size.cast_unsigned() > size {
+            file.set_len(size)?;
+        }
+        Ok(true)
     }
 }

@@ -26,7 +26,7 @@ use std::{
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 /// Past this many names the journal's list is no quicker than a look at all stamps.
@@ -171,25 +171,29 @@ impl Sweep<'_> {
     }
 
     fn moved(&self, folders: &[(Vec<u8>, &Folder)]) -> Moved {
-        let check = |part: &[(Vec<u8>, &Folder)]| {
+        // Whoever is done sooner takes more of them.
+        let next = AtomicUsize::new(0);
+        let check = || {
             let mut moved = Moved::default();
-            for (path, folder) in part {
+            while let Some((path, folder)) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
                 self.compare(as_path(path), folder, &mut moved);
             }
             moved
         };
-        if folders.len() < ALONE {
-            return check(folders);
-        }
-        let share = folders.len().div_ceil(walk::threads());
-        let parts = std::thread::scope(|scope| {
-            let running: Vec<_> =
-                folders.chunks(share).map(|part| scope.spawn(move || check(part))).collect();
-            running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect::<Vec<_>>()
-        });
-        parts.into_iter().fold(Moved::default(), |mut all, part| {
-            all.files.extend(part.files);
-            all.folders.extend(part.folders);
+        let others = if folders.len() < ALONE { 0 } else { walk::threads() - 1 };
+        std::thread::scope(|scope| {
+            let running: Vec<_> = (0..others).map(|_| scope.spawn(check)).collect();
+            let mut all = check();
+            for part in running.into_iter().map(|thread| thread.join()) {
+                match part {
+                    Ok(part) => {
+                        all.files.extend(part.files);
+                        all.folders.extend(part.folders);
+                    }
+                    // What it would have found is unknown.
+                    Err(_) => all.folders.extend(folders.iter().map(|(path, _)| as_path(path).to_owned())),
+                }
+            }
             all
         })
     }

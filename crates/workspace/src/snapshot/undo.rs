@@ -6,7 +6,7 @@ use super::{
     object::{Entry, Oid},
     pending::Caller,
     restore::{Change, Intent},
-    step::{By, Step},
+    step::{By, Note, Step},
     store::Store,
     to_path,
     tree::{Differences, Known},
@@ -68,12 +68,12 @@ impl Snapshots {
     pub fn undo(&self, caller: &Caller, options: UndoOptions) -> Result<Undone, SnapshotError> {
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
-        let Found { call, delta, step, planned } =
+        let Found { delta, step, planned } =
             self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
-                self.find_undo(state, batch, &caller.session, options)
+                self.find_undo(state, batch, caller, options)
             })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
-        let changes = self.put_in_place(&mut state, planned, By::Undo(call), caller)?;
+        let changes = self.put_in_place(&mut state, planned)?;
         let at = UNIX_EPOCH + Duration::from_secs(u64::try_from(step.seconds).unwrap_or(0));
         let left_out = delta.left_out.iter().map(|path| to_path(path)).collect();
         Ok(Undone { caller: step.note.caller, at, before, changes, left_out })
@@ -83,19 +83,20 @@ impl Snapshots {
         &self,
         state: &mut State,
         batch: &mut Batch,
-        session: &str,
+        caller: &Caller,
         options: UndoOptions,
     ) -> Result<Found, SnapshotError> {
         let past = Past::new(&self.store, state, batch);
-        let (call, delta) = past.last_call(session, options)?;
+        let (call, delta) = past.last_call(&caller.session, options)?;
         let step = past.steps.get(delta.last).copied().cloned();
         let step = step.ok_or(SnapshotError::NothingToUndo { others: None })?;
         if !options.force {
             past.refuse_conflicts(state, &step, &delta)?;
         }
         let tree = self.target(state, batch, &delta)?;
-        let planned = self.plan(state, batch, Intent { tree, whole: false })?;
-        Ok(Found { call, delta, step, planned })
+        let note = Note::new(By::Undo(call), caller);
+        let planned = self.plan(state, batch, Intent { tree, whole: false }, note)?;
+        Ok(Found { delta, step, planned })
     }
 
     /// The tree of everything as it is, but for what is taken back.
@@ -128,7 +129,6 @@ impl Snapshots {
 
 /// What is to be taken back, and how.
 struct Found {
-    call: String,
     delta: Delta,
     step: Step,
     planned: Planned,
