@@ -1,5 +1,6 @@
 //! Changes to one symbol of a file.
 
+mod body;
 mod place;
 
 use std::fmt;
@@ -114,6 +115,20 @@ pub enum EditError {
         /// The function.
         found: Listed,
     },
+    /// One declaration gives it and other names.
+    #[error("{found} is declared together with {others}")]
+    Together {
+        /// What the name means.
+        found: Listed,
+        /// The other names.
+        others: String,
+    },
+    /// A whole function is given where its body is asked for.
+    #[error("the new body is the whole function {name}, not what is in it")]
+    WholeFunction {
+        /// What it is called.
+        name: String,
+    },
     /// The file would no longer be what it is.
     #[error("replacement did not parse: {reason}")]
     DoesNotParse {
@@ -144,10 +159,15 @@ pub fn edit(
     let before = Reader::default().parse(language, source).ok_or(EditError::Unreadable)?;
     let symbols = before.outline(Depth::Everything);
     let callable = matches!(change, Change::Body(_) | Change::Signature(_) | Change::MethodAfter(_));
+    let package = before.package();
+    let modules: Vec<&str> = target.modules.iter().copied().chain(package).collect();
     let search =
-        Search { language, source, symbols: &symbols, name: target.name, modules: target.modules, callable };
+        Search { language, source, symbols: &symbols, name: target.name, modules: &modules, callable };
     let symbol = search.one()?;
     let job = Job { before: &before, symbols: &symbols, symbol };
+    if matches!(change, Change::Replace(_) | Change::Delete) {
+        job.is_alone()?;
+    }
     let edited = match change {
         Change::Body(new) => job.body(&clean(new)),
         Change::Signature(new) => job.signature(&clean(new)),
@@ -175,6 +195,8 @@ struct Job<'a> {
 struct Splice {
     at: Range<usize>,
     text: String,
+    /// Lines at its beginning that are not the caller's.
+    lead: usize,
 }
 
 /// New text with what will stand around it.
@@ -194,15 +216,6 @@ impl<'t> Within<'t> {
     }
 }
 
-/// A way to read a new body.
-struct Form {
-    splice: Splice,
-    /// Where the body then begins.
-    start: usize,
-    /// Another form of the one before: what is wrong with that one says more.
-    guessed: bool,
-}
-
 impl Job<'_> {
     fn source(&self) -> &[u8] {
         self.before.source
@@ -211,6 +224,23 @@ impl Job<'_> {
     fn listed(&self) -> Listed {
         let name = find::shown(self.before.language, self.symbol);
         Listed { name, kind: self.symbol.kind, line: self.symbol.line, column: None }
+    }
+
+    /// Whether its declaration gives no other name.
+    fn is_alone(&self) -> Result<(), EditError> {
+        let it = self.symbol;
+        let other = |other: &&Symbol| other.full == it.full && other.name_at != it.name_at && other.shared;
+        let others: Vec<&str> = self
+            .symbols
+            .iter()
+            .filter(|_| it.shared)
+            .filter(other)
+            .map(|other| other.name.as_str())
+            .collect();
+        match others.is_empty() {
+            true => Ok(()),
+            false => Err(EditError::Together { found: self.listed(), others: others.join(", ") }),
+        }
     }
 
     /// The indentation of the line on which the symbol's declaration begins.
@@ -266,7 +296,7 @@ impl Job<'_> {
         let after = Reader::default().parse(self.before.language, &bytes).ok_or(EditError::Unreadable)?;
         let changed =
             Changed { before: self.before, symbols: self.symbols, old: splice.at.clone(), new: new.clone() };
-        let first = line_of(&bytes, new.start);
+        let first = line_of(&bytes, new.start) + splice.lead;
         let held = changed.hold(&after).map_err(|refusal| explain(&refusal, first))?;
         if !fits(&changed, &held) {
             let reason = match (self.symbol.kind.is_callable(), self.before.language) {
@@ -299,130 +329,6 @@ impl Job<'_> {
         if crlf { text.replace('\n', "\r\n") } else { text.to_owned() }
     }
 
-    fn body(&self, new: &str) -> Result<Edited, EditError> {
-        let symbol = self.symbol;
-        let Some(body) = symbol.body.clone() else { return Err(EditError::NoBody { found: self.listed() }) };
-        let python = self.before.language == Language::Python;
-        let forms = if python { self.python_bodies(&body, new) } else { self.braced_bodies(&body, new) };
-        // the same statements in another dress, or with mistakes that were there before
-        let same = self.is_body(&body, new);
-        let mut refused = EditError::DoesNotParse { reason: "there is nothing in it".to_owned() };
-        for form in forms {
-            let done = self.splice(&form.splice, |changed, symbols| {
-                let same = |it: &&Symbol| it.name_at == symbol.name_at && it.name == symbol.name;
-                let now = symbols.iter().find(same).and_then(|it| it.body.clone());
-                // a comment at the end of a Python block may count as part of it or not
-                let text = &form.splice.text;
-                let code = text
-                    .lines()
-                    .rev()
-                    .take_while(|line| line.trim().is_empty() || python && line.trim().starts_with('#'));
-                let loose: usize = code.map(|line| line.len() + 2).sum();
-                now.is_some_and(|now| {
-                    let end = now.end <= changed.new.end && now.end + loose >= changed.new.end;
-                    now.start == form.start && end
-                })
-            });
-            match done {
-                Ok(done) if !same => return Ok(done),
-                Ok(_) => break,
-                Err(_) if form.guessed => {}
-                Err(error) => refused = error,
-            }
-        }
-        Err(if same { EditError::Same } else { refused })
-    }
-
-    /// Whether a body has the text that it is to have, white space around it and its braces aside.
-    fn is_body(&self, body: &Range<usize>, new: &str) -> bool {
-        let old = String::from_utf8_lossy(&self.source()[body.clone()]).replace("\r\n", "\n");
-        inner(&old).trim() == inner(new).trim()
-    }
-
-    /// The ways to read a new body between braces, the likeliest first.
-    fn braced_bodies(&self, body: &Range<usize>, new: &str) -> Vec<Form> {
-        let mut forms = Vec::new();
-        let mut add = |texts: Vec<String>| {
-            forms.extend(texts.into_iter().enumerate().map(|(turn, text)| Form {
-                splice: Splice { at: body.clone(), text },
-                start: body.start,
-                guessed: turn > 0,
-            }));
-        };
-        let outer = self.indent();
-        let old = String::from_utf8_lossy(&self.source()[body.clone()]);
-        let lines = self.old_lines(body, &old);
-        let inside = lines.part(1..lines.len().max(2) - 1);
-        let target = inside.base(self.before.language).filter(|_| self.symbol.block).map(str::to_owned);
-        let target =
-            target.unwrap_or_else(|| format!("{outer}{}", indent::unit(self.before.language, self.source())));
-        let closing = old.rsplit('\n').next().and_then(|line| line.strip_suffix('}')).unwrap_or_default();
-        let closing = if old.contains('\n') && closing.trim().is_empty() { closing } else { &outer };
-        let trimmed = new.trim();
-        let braced = trimmed.len() > 1 && trimmed.starts_with('{') && trimmed.ends_with('}');
-        if braced {
-            add(self.between_braces(body, trimmed, &target, closing));
-        }
-        if !self.symbol.block && !braced {
-            add(vec![trimmed.trim_end_matches(';').to_owned()]);
-        }
-        let bare = new.trim_end().trim_start_matches('\n');
-        if bare.trim().is_empty() {
-            add(vec!["{}".to_owned()]);
-        } else {
-            let bare = Within { before: "{\n", text: bare, after: "\n}" };
-            let fitted = self.fitted(body, &bare, &target);
-            add(fitted.into_iter().map(|text| format!("{{\n{text}\n{closing}}}")).collect());
-        }
-        forms
-    }
-
-    /// A body that came with its braces.
-    fn between_braces(&self, body: &Range<usize>, text: &str, target: &str, closing: &str) -> Vec<String> {
-        let Some((head, _)) = text.split_once('\n') else { return vec![text.to_owned()] };
-        let lines = self.lines(body, &Within::alone(text));
-        let closed = lines.last_of_code().is_some_and(|line| line.trim() == "}");
-        let inside = lines.part(1..lines.len() - usize::from(closed));
-        let end = if closed { format!("\n{closing}}}") } else { String::new() };
-        if inside.len() == 0 {
-            return vec![format!("{head}{end}")];
-        }
-        let fitted = self.fitted_lines(body, &inside, target);
-        fitted.into_iter().map(|inside| format!("{head}\n{inside}{end}")).collect()
-    }
-
-    fn python_bodies(&self, body: &Range<usize>, new: &str) -> Vec<Form> {
-        let bare = new.trim_end().trim_start_matches('\n');
-        if bare.trim().is_empty() {
-            return Vec::new();
-        }
-        let source = self.source();
-        let same_line = indent::line_start(source, body.start) != body.start;
-        let old = String::from_utf8_lossy(&source[body.clone()]);
-        // a blank line below the signature stays when it was there
-        let blank = |text: &str| text.split('\n').take_while(|line| line.trim().is_empty()).count();
-        let above = "\n".repeat(if same_line { 0 } else { blank(&old).min(blank(new)) });
-        let target =
-            self.old_lines(body, &old).base(Language::Python).filter(|_| !same_line).map(str::to_owned);
-        let target =
-            target.unwrap_or_else(|| format!("{}{}", self.indent(), indent::unit(Language::Python, source)));
-        let colon = self.symbol.signature.end;
-        let newline = self.line_ends(body, "\n").len();
-        let mut forms = Vec::new();
-        if same_line && !bare.contains('\n') {
-            let splice = Splice { at: body.clone(), text: bare.trim().to_owned() };
-            forms.push(Form { splice, start: body.start, guessed: false });
-        }
-        for (turn, text) in self.fitted(body, &Within::alone(bare), &target).into_iter().enumerate() {
-            let (splice, start) = match same_line {
-                true => (Splice { at: colon..body.end, text: format!("\n{text}") }, colon + newline),
-                false => (Splice { at: body.clone(), text: format!("{above}{text}") }, body.start),
-            };
-            forms.push(Form { splice, start, guessed: turn > 0 });
-        }
-        forms
-    }
-
     fn signature(&self, new: &str) -> Result<Edited, EditError> {
         let symbol = self.symbol;
         let mut text = new.trim();
@@ -444,7 +350,7 @@ impl Job<'_> {
         for start in &symbol.starts {
             let at = *start..symbol.signature.end.max(*start);
             let fitted = self.fitted(&at, &Within::alone(&text), &indent).swap_remove(0);
-            let splice = Splice { at, text: fitted.trim_start().to_owned() };
+            let splice = Splice { at, text: fitted.trim_start().to_owned(), lead: 0 };
             let done = self.splice(&splice, |changed, symbols| {
                 let body =
                     symbol.body.as_ref().map(|body| changed.moved(body.start)..changed.moved(body.end));
@@ -468,12 +374,6 @@ impl Job<'_> {
             other => other,
         })
     }
-}
-
-/// What stands between braces; text without them as it is.
-fn inner(text: &str) -> &str {
-    let trimmed = text.trim();
-    trimmed.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text)
 }
 
 /// String literals of a whole as those of the part at `at`.

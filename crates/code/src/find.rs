@@ -35,7 +35,6 @@ impl Wanted {
         let mut block = false;
         let mut owned = name.trim_end_matches("()").to_owned();
         if let Some(rest) = name.strip_prefix("impl ") {
-            block = true;
             owned = match rest.split_once(" for ") {
                 Some((of, on)) => {
                     of_trait = Some(last_part(of));
@@ -43,19 +42,27 @@ impl Wanted {
                 }
                 None => rest.to_owned(),
             };
-        } else if let Some((inner, rest)) = name.strip_prefix('<').and_then(|rest| rest.split_once(">::"))
+            // a method of the block
+            block = !owned.contains('.');
+        } else if let Some((inner, rest)) =
+            name.strip_prefix('<').and_then(|rest| rest.split_once(">::").or_else(|| rest.split_once(">.")))
             && let Some((on, of)) = inner.split_once(" as ")
         {
             of_trait = Some(last_part(of));
             owned = format!("{on}::{rest}");
         }
+        // a name that is computed: `A.[Symbol.iterator]`
+        let computed = match owned.find(".[").filter(|_| owned.ends_with(']')) {
+            Some(at) => Some(owned.split_off(at).split_off(1)),
+            None => (owned.starts_with('[') && owned.ends_with(']')).then(|| std::mem::take(&mut owned)),
+        };
         let plain = without_generics(&owned);
-        let path = plain
-            .replace("::", ".")
+        let parts = plain.replace("::", ".");
+        let parts = parts
             .split(['.', '/'])
             .map(|part| part.trim_matches(['(', ')', '*', '&', ' ']).to_owned())
-            .filter(|part| !part.is_empty() && part != "prototype")
-            .collect();
+            .filter(|part| !part.is_empty() && part != "prototype");
+        let path = parts.chain(computed).collect();
         Self { path, of_trait, line, column, block }
     }
 
@@ -142,8 +149,10 @@ impl<'a> Search<'a> {
         // each rule holds only as long as something fits it
         let closest = all.iter().map(|(loose, _)| *loose).min().unwrap_or_default();
         type Rule<'r> = dyn Fn(usize, &Symbol) -> bool + 'r;
-        let rules: [&Rule<'_>; 4] = [
+        let rules: [&Rule<'_>; 5] = [
             &|_, symbol| symbol.kind != Kind::Impl || wanted.block,
+            // `impl T` is that of the type itself
+            &|_, symbol| !wanted.block || wanted.of_trait.is_some() || symbol.of_trait.is_none(),
             &|_, symbol| wanted.line.is_some() || !symbol.overload,
             &|loose, _| loose == closest,
             &|_, symbol| !symbol.local,
@@ -277,6 +286,13 @@ mod tests {
         assert_eq!(Wanted::parse("<T as fmt::Display>::fmt").of_trait.as_deref(), Some("Display"));
         assert_eq!(path("<T as fmt::Display>::fmt"), "T|fmt");
         assert!(Wanted::parse("impl From<u8> for T").block);
+        for name in ["<T as fmt::Display>.fmt", "impl fmt::Display for T.fmt"] {
+            let wanted = Wanted::parse(name);
+            let of = wanted.of_trait.as_deref();
+            assert_eq!((wanted.path.join("|").as_str(), of, wanted.block), ("T|fmt", Some("Display"), false));
+        }
+        assert_eq!(path("A.[Symbol.iterator]"), "A|[Symbol.iterator]");
+        assert_eq!(path("[Symbol.iterator]"), "[Symbol.iterator]");
     }
 
     #[test]

@@ -122,6 +122,8 @@ pub struct Symbol {
     pub local: bool,
     /// Whether it only announces a form of a function that comes after it.
     pub overload: bool,
+    /// Whether one declaration gives this and other names.
+    pub shared: bool,
     /// The line of its name, from 1.
     pub line: usize,
 }
@@ -133,6 +135,8 @@ struct Outer {
     starts: Vec<usize>,
     alias: Option<&'static str>,
     marks_overload: bool,
+    /// Whether there are several declarations in it.
+    several: bool,
 }
 
 /// One level of the walk.
@@ -152,6 +156,8 @@ struct Frame {
     run: Option<Run>,
     /// The last line of what came before.
     row: Option<usize>,
+    /// The last line of a licence, which may go on in the next.
+    licence: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -224,8 +230,9 @@ impl Walk<'_, '_> {
         match visit {
             Visit::Prefix | Visit::Skip => None,
             Visit::Descend => Some(same),
-            Visit::Wrap { alias } => {
+            Visit::Wrap { alias, several } => {
                 let outer = wrap(self.parsed.source, node, full, alias, run.as_ref(), frame.outer.take());
+                let outer = Outer { several, ..outer };
                 Some(Frame { outer: Some(outer), ..same })
             }
             Visit::Symbol(draft) => {
@@ -259,14 +266,18 @@ impl Walk<'_, '_> {
         overload: bool,
     ) -> usize {
         let source = self.parsed.source;
-        let outer = frame.outer.take();
+        let several = frame.outer.as_ref().is_some_and(|outer| outer.several);
+        let outer = if several { frame.outer.clone() } else { frame.outer.take() };
         let start = after_decorators(node);
         let mut starts = vec![start];
         let mut all = full;
         let (mut alias, mut overload) = (None, overload || draft.overload);
         if let Some(outer) = outer {
-            starts.extend(outer.starts);
-            starts.dedup();
+            // what stands before several declarations is the signature of none
+            if !several {
+                starts.extend(outer.starts);
+                starts.dedup();
+            }
             all = outer.full.start.min(all.start)..outer.full.end.max(all.end);
             alias = outer.alias;
             overload |= outer.marks_overload;
@@ -299,9 +310,17 @@ impl Walk<'_, '_> {
             block: draft.block,
             local: frame.local,
             overload,
+            shared: several || !draft.others.is_empty(),
             line,
         });
-        self.symbols.len() - 1
+        let at = self.symbols.len() - 1;
+        for other in &draft.others {
+            let (name_at, line) = (other.byte_range(), other.start_position().row + 1);
+            let name = rules::text(source, name_at.clone()).into_owned();
+            let together = self.symbols[at].clone();
+            self.symbols.push(Symbol { name, name_at, line, ..together });
+        }
+        at
     }
 }
 
@@ -322,6 +341,10 @@ impl Frame {
             self.run = None;
             return;
         }
+        if self.row.is_none() && self.is_header(node, source) {
+            self.run = None;
+            return;
+        }
         let run = self.run.take().filter(|run| row <= run.row + 1);
         self.run = Some(Run {
             start: run.as_ref().map_or(node.start_byte(), |run| run.start),
@@ -329,6 +352,68 @@ impl Frame {
             overload: overload || run.is_some_and(|run| run.overload),
         });
     }
+
+    /// Whether a comment that nothing stands before speaks of the file, not of what comes after it.
+    fn is_header(&mut self, node: Node<'_>, source: &[u8]) -> bool {
+        if node.parent().is_none_or(|parent| parent.parent().is_some()) {
+            return false;
+        }
+        let text = rules::text(source, node.byte_range());
+        let row = node.start_position().row;
+        let plain = text.starts_with('#') || text.starts_with("//") && !text.starts_with("///");
+        let goes_on = plain && self.licence.is_some_and(|last| row == last + 1);
+        if goes_on || is_licence(&text) {
+            self.licence = Some(last_row(node));
+            return true;
+        }
+        is_directive(&text)
+    }
+}
+
+/// Whether a comment tells under which terms a file may be used.
+fn is_licence(text: &str) -> bool {
+    const SAYS: [&str; 6] = [
+        "copyright",
+        "licensed under",
+        "all rights reserved",
+        "permission is hereby granted",
+        "license that can be found",
+        "subject to the terms of",
+    ];
+    let head: String = text.chars().take(1000).flat_map(char::to_lowercase).collect();
+    SAYS.iter().any(|words| head.contains(words))
+}
+
+/// Whether a comment tells a tool how to treat a file.
+fn is_directive(text: &str) -> bool {
+    const BEGINS: [&str; 22] = [
+        "!/",
+        "-*-",
+        "vim:",
+        "SPDX-",
+        "@ts-check",
+        "@ts-nocheck",
+        "@flow",
+        "@jsx",
+        "@jest-environment",
+        "@vitest-environment",
+        "eslint-env",
+        "eslint ",
+        "tslint:disable",
+        "go:build",
+        "+build",
+        "Code generated",
+        "<reference",
+        "pylint:",
+        "mypy:",
+        "ruff: noqa",
+        "flake8: noqa",
+        "istanbul ignore file",
+    ];
+    let said = text.trim_start_matches(['/', '*', '#', ' ']);
+    let encoding = text.starts_with('#') && (text.contains("coding:") || text.contains("coding="));
+    let lint = said.starts_with("eslint-disable") && !said.starts_with("eslint-disable-");
+    encoding || lint || BEGINS.iter().any(|begin| said.starts_with(begin))
 }
 
 /// The line on which a node's text ends; a line end at its end does not count.
@@ -354,7 +439,7 @@ fn wrap(
         .take_while(|child| child.kind() == "decorator")
         .any(|child| rules::text(source, child.byte_range()).ends_with("overload"));
     let marks_overload = decorated || run.is_some_and(|run| run.overload);
-    let mut outermost = Outer { full, starts: Vec::new(), alias, marks_overload };
+    let mut outermost = Outer { full, starts: Vec::new(), alias, marks_overload, several: false };
     if let Some(outer) = outer {
         starts.extend(outer.starts);
         outermost.full = outer.full.start.min(outermost.full.start)..outer.full.end.max(outermost.full.end);

@@ -136,6 +136,15 @@ impl Parsed<'_> {
         }
     }
 
+    /// What a Go file's package calls itself.
+    pub(crate) fn package(&self) -> Option<&str> {
+        let root = self.tree.root_node();
+        let mut cursor = root.walk();
+        let mut clauses = root.children(&mut cursor).filter(|child| child.kind() == "package_clause");
+        let name = clauses.next().filter(|_| self.language == Language::Go)?.named_child(0)?;
+        std::str::from_utf8(self.source.get(name.byte_range())?).ok()
+    }
+
     /// Where a name stands in the code, not in its comments and texts: the first `most` places.
     #[must_use]
     pub fn uses(&self, name: &str, most: usize) -> Vec<usize> {

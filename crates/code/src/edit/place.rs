@@ -19,7 +19,7 @@ impl Job<'_> {
         let indent = indent::at(self.source(), full.start);
         let symbol = self.symbol;
         first_that_fits(self.fitted(&full, &Within::own_lines(bare), &indent), |text| {
-            let splice = Splice { at: full.clone(), text: text.trim_start().to_owned() };
+            let splice = Splice { at: full.clone(), text: text.trim_start().to_owned(), lead: 0 };
             self.splice(&splice, |changed, symbols| {
                 symbols.iter().any(|it| changed.new.contains(&it.signature.start) && it.owner == symbol.owner)
             })
@@ -39,7 +39,7 @@ impl Job<'_> {
                 true => format!("{text}{gap}"),
                 false => format!("{}{gap}{indent}", text.trim_start()),
             };
-            self.splice(&Splice { at: at..at, text }, |_, _| true)
+            self.splice(&Splice { at: at..at, text, lead: 0 }, |_, _| true)
         })
     }
 
@@ -57,7 +57,8 @@ impl Job<'_> {
                 true => "\n".repeat(self.missing_blank_lines(end, &indent, blank)),
                 false => format!("\n{indent}"),
             };
-            let splice = Splice { at: at.clone(), text: format!("{before}{text}{after}") };
+            let splice =
+                Splice { at: at.clone(), text: format!("{before}{text}{after}"), lead: before.len() };
             self.splice(&splice, |changed, symbols| {
                 let mut new =
                     symbols.iter().filter(|it| changed.new.contains(&it.signature.start)).peekable();
@@ -74,7 +75,7 @@ impl Job<'_> {
         let own_line = source[line..start].trim_ascii().is_empty();
         let (end, whole_line) = self.behind();
         let at = if own_line && whole_line { self.with_line_ends(line..end) } else { start..end };
-        let done = self.splice(&Splice { at, text: String::new() }, |_, _| true);
+        let done = self.splice(&Splice { at, text: String::new(), lead: 0 }, |_, _| true);
         done.map_err(|error| match error {
             EditError::DoesNotParse { reason } => {
                 EditError::DoesNotParse { reason: format!("without it the file is broken: {reason}") }

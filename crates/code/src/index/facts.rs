@@ -65,7 +65,8 @@ impl Record {
         let fits = name <= usize::from(u16::MAX) && symbol.name_at.len() <= 255;
         Self {
             start: u32::try_from(start).unwrap_or(u32::MAX),
-            before: short(start.saturating_sub(symbol.full.start)),
+            // what stands before one of several declarations is not its documentation alone
+            before: if symbol.shared { 0 } else { short(start.saturating_sub(symbol.full.start)) },
             signature: short(symbol.signature.len()),
             name: short(name),
             container: symbol.container.and_then(|up| u16::try_from(at - up).ok()).unwrap_or_default(),
@@ -235,7 +236,9 @@ impl Facts {
         text(&cut(symbol.signature.start..symbol.name_at.start.max(symbol.signature.start), SIGNATURE), self);
         let behind = symbol.name_at.end.clamp(symbol.signature.start, symbol.signature.end);
         text(&cut(behind..symbol.signature.end, SIGNATURE), self);
-        text(&cut(symbol.full.start..symbol.signature.start, DOC), self);
+        if !symbol.shared {
+            text(&cut(symbol.full.start..symbol.signature.start, DOC), self);
+        }
         if language == Language::Python
             && let Some(body) = &symbol.body
             && let Some(doc) = docstring(&source[body.clone()])

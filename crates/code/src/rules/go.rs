@@ -17,7 +17,7 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "method_elem" => Draft::new(Kind::Method, node).visit(),
         "type_declaration" | "const_declaration" | "var_declaration" if !scope.local => {
             let group = node.child(1).is_some_and(|child| matches!(child.kind(), "(" | "var_spec_list"));
-            if group { Visit::Descend } else { Visit::Wrap { alias: None } }
+            if group { Visit::Descend } else { Visit::WRAP }
         }
         "type_spec" | "type_alias" if !scope.local => {
             let shape = node.child_by_field_name("type");
@@ -35,7 +35,9 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
             let draft = Draft::new(kind, node);
             Draft { signature_end: end.unwrap_or(draft.signature_end), ..draft }.visit()
         }
-        "const_spec" if !scope.local => Draft::new(Kind::Constant, node).visit(),
+        "const_spec" if !scope.local => {
+            Draft { others: other_names(node), ..Draft::new(Kind::Constant, node) }.visit()
+        }
         "var_spec" if !scope.local => variable(node),
         _ => scope.unknown(node),
     }
@@ -46,7 +48,9 @@ fn variable(node: Node<'_>) -> Visit<'_> {
     let value = node.child_by_field_name("value").and_then(|list| list.named_child(0));
     let body =
         value.filter(|value| value.kind() == "func_literal").and_then(|f| f.child_by_field_name("body"));
-    let draft = Draft::new(Kind::Variable, node);
+    let others = other_names(node);
+    let body = body.filter(|_| others.is_empty());
+    let draft = Draft { others, ..Draft::new(Kind::Variable, node) };
     match body {
         None => draft.visit(),
         Some(body) => Draft {
@@ -58,6 +62,13 @@ fn variable(node: Node<'_>) -> Visit<'_> {
         }
         .visit(),
     }
+}
+
+/// The names behind the first in `a, b = 1, 2`.
+fn other_names(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut cursor = node.walk();
+    let names = node.children_by_field_name("name", &mut cursor).filter(|name| name.kind() == "identifier");
+    names.skip(1).collect()
 }
 
 /// The name of the type in `(t *T[K])`.

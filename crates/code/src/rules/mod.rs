@@ -27,6 +27,8 @@ pub(crate) enum Visit<'t> {
     Wrap {
         /// What the declaration is called besides.
         alias: Option<&'static str>,
+        /// Whether there are several declarations in it.
+        several: bool,
     },
     /// It is a symbol.
     Symbol(Draft<'t>),
@@ -36,6 +38,8 @@ pub(crate) enum Visit<'t> {
 pub(crate) struct Draft<'t> {
     pub(crate) kind: Kind,
     pub(crate) name: Option<Node<'t>>,
+    /// More names that the same declaration gives, as in `var a, b = 1, 2`.
+    pub(crate) others: Vec<Node<'t>>,
     /// The name, when it is not the text of [`Self::name`].
     pub(crate) called: Option<String>,
     /// The owner, when it is not what stands around it.
@@ -56,6 +60,7 @@ impl<'t> Draft<'t> {
         Self {
             kind,
             name: node.child_by_field_name("name"),
+            others: Vec::new(),
             called: None,
             owner: None,
             of_trait: None,
@@ -71,6 +76,11 @@ impl<'t> Draft<'t> {
     pub(crate) fn visit(self) -> Visit<'t> {
         if self.name.is_some() || self.called.is_some() { Visit::Symbol(self) } else { Visit::Descend }
     }
+}
+
+impl Visit<'_> {
+    /// It belongs to the one declaration in it and gives it no other name.
+    pub(crate) const WRAP: Self = Self::Wrap { alias: None, several: false };
 }
 
 fn is_block(kind: &str) -> bool {

@@ -10,17 +10,13 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "comment" | "decorator" => Visit::Prefix,
         "program" | "class_body" | "interface_body" | "object" | "internal_module_body" => Visit::Descend,
         "export_statement" => export(node),
-        "ambient_declaration" => Visit::Wrap { alias: None },
+        "ambient_declaration" => Visit::WRAP,
         "expression_statement" => match node.named_child(0).map(|child| child.kind()) {
-            Some("internal_module" | "assignment_expression") => Visit::Wrap { alias: None },
+            Some("internal_module" | "assignment_expression") => Visit::WRAP,
             _ => scope.unknown(node),
         },
         "lexical_declaration" | "variable_declaration" => {
-            if declarators(node) == 1 {
-                Visit::Wrap { alias: None }
-            } else {
-                Visit::Descend
-            }
+            Visit::Wrap { alias: None, several: declarators(node) > 1 }
         }
         "variable_declarator" => variable(node, scope),
         "assignment_expression" => assignment(node, scope),
@@ -28,6 +24,7 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "function_declaration" | "generator_function_declaration" => Draft::new(Kind::Function, node).visit(),
         "function_signature" => without_semicolon(Kind::Function, node, true),
         "class_declaration" | "abstract_class_declaration" => Draft::new(Kind::Class, node).visit(),
+        "class" if node.parent().is_some_and(|parent| parent.kind() == "export_statement") => Visit::Descend,
         "interface_declaration" => Draft::new(Kind::Interface, node).visit(),
         "enum_declaration" => Draft::new(Kind::Enum, node).visit(),
         "type_alias_declaration" => Draft::new(Kind::Type, node).visit(),
@@ -66,7 +63,15 @@ fn export(node: Node<'_>) -> Visit<'_> {
         );
         return draft.visit();
     }
-    Visit::Wrap { alias: default.then_some("default") }
+    // a class without a name goes by what it is exported as
+    if let Some(class) = value.filter(|value| default && value.kind() == "class")
+        && class.child_by_field_name("name").is_none()
+        && let Some(body) = class.child_by_field_name("body")
+    {
+        let draft = Draft { called: Some("default".to_owned()), ..Draft::new(Kind::Class, node) };
+        return Draft { body: Some(body.byte_range()), signature_end: body.start_byte(), ..draft }.visit();
+    }
+    Visit::Wrap { alias: default.then_some("default"), several: false }
 }
 
 fn unquoted(text: &str) -> String {

@@ -364,6 +364,14 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
         error @ EditError::DoesNotParse { .. } => {
             ToolError::with_hint(error.to_string(), "nothing was written")
         }
+        error @ EditError::Together { .. } => ToolError::with_hint(
+            format!("{path}: {error}, which would go too"),
+            "use Edit on that declaration; nothing was written",
+        ),
+        error @ EditError::WholeFunction { .. } => ToolError::with_hint(
+            error.to_string(),
+            "pass the statements alone, or all of it to replace_symbol; nothing was written",
+        ),
         EditError::Unreadable => ToolError::with_hint(
             format!("{tool} cannot parse {path}: it is no UTF-8 text, or too large"),
             "use Edit for this file",
