@@ -178,9 +178,12 @@ impl Hooks {
     }
 }
 
-/// Tools that show what another one's process printed.
-const READERS: [(&str, &[&str]); 2] =
-    [("BashOutput", &["Bash", "watch_process"]), ("watch_process_events", &["watch_process"])];
+/// Tools that show what came of another one's call.
+const READERS: [(&str, &[&str]); 3] = [
+    ("BashOutput", &["Bash", "watch_process"]),
+    ("watch_process_events", &["watch_process"]),
+    ("last_test_failures", &["run_tests", "run_failing_tests"]),
+];
 
 impl Hook {
     /// Whether it is run for this tool in this phase. Who may withhold what a command prints sees it also

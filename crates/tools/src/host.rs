@@ -210,7 +210,10 @@ impl Host {
 
     /// A new session, held open by its guard.
     pub fn session(self: &Arc<Self>, id: impl Into<String>, access: Access) -> SessionGuard {
-        SessionGuard(Arc::new(Session::new(id.into(), Arc::clone(self), access)))
+        let session = Session::new(id.into(), Arc::clone(self), access);
+        let readonly = access == Access::ReadOnly;
+        tracing::debug!(target: "audit", event = "session_start", session = session.id, readonly);
+        SessionGuard(Arc::new(session))
     }
 
     /// Refuses new calls, lets running ones end within the configured grace, then cancels the rest. When it

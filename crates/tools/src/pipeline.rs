@@ -46,11 +46,24 @@ impl Session {
         cancel: CancellationToken,
         progress: Progress,
     ) -> Reply {
+        let begun = Instant::now();
         let done = tokio::select! {
             done = self.admit(name, args, progress) => done,
             () = cancel.cancelled() => Err(ToolError::Cancelled),
         };
-        finish(&self.host, done.unwrap_or_else(|error| self.explain(name, error)))
+        let status = match &done {
+            Ok(reply) if !reply.is_error => "ok",
+            Err(ToolError::Cancelled) => "cancelled",
+            _ => "error",
+        };
+        let reply = finish(&self.host, done.unwrap_or_else(|error| self.explain(name, error)));
+        if tracing::enabled!(target: "audit", tracing::Level::DEBUG) {
+            // A name that is no tool's is the caller's text.
+            let tool = self.host.tools().find(name).map_or("unknown", |tool| tool.spec().name);
+            let (session, bytes, seconds) = (&self.id, reply.size(), begun.elapsed().as_secs_f64());
+            tracing::debug!(target: "audit", event = "call", tool, session, status, bytes, seconds);
+        }
+        reply
     }
 
     async fn admit(self: &Arc<Self>, name: &str, mut args: Map<String, Value>, caller: Progress) -> Finished {

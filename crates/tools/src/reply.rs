@@ -47,6 +47,15 @@ impl Reply {
         Self { is_error: true, ..Self::text(text) }
     }
 
+    /// Bytes of everything for the model.
+    pub(crate) fn size(&self) -> usize {
+        let of = |content: &Content| match content {
+            Content::Text(text) => text.len(),
+            Content::Image { data, .. } => data.len(),
+        };
+        self.content.iter().map(of).sum()
+    }
+
     /// All text of it, for terminals and tests.
     #[must_use]
     pub fn all_text(&self) -> String {

@@ -102,5 +102,6 @@ impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.0.close();
         self.0.farewell();
+        tracing::debug!(target: "audit", event = "session_end", session = self.0.id);
     }
 }

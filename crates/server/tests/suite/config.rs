@@ -316,12 +316,15 @@ fn an_audit_line_is_one_json_object() {
             .replace("hook: tool\n", "hook: tool\n      tools: [test_length]\n")
     );
     let launch = bench.launch(&hooks).env("CODEGEN_SANDBOX_SECRET_DEPLOY", "hunter2-hunter2");
-    let mut client = launch.stdio();
+    let mut client = launch.args(["--log", "info,audit=debug"]).stdio();
     client.initialize();
-    client.call("Bash", json!({"command": "true", "secrets": ["DEPLOY"]})).ok();
+    client.call("Bash", json!({"command": "echo 12345", "secrets": ["DEPLOY"]})).ok();
+    client.call("no tool: hunter2", json!({})).err();
     client.call("secret", json!({"name": "NOPE"})).err();
     client.call("test_length", json!({"text": "abc"})).err();
-    printed(client.process(), "hook_denial");
+    client.close();
+    assert!(client.process().wait().success());
+    printed(client.process(), "session_end");
     let text = client.process().printed();
     let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(lines.iter().all(|line| line["target"] == "audit" && line["timestamp"].is_string()), "{text}");
@@ -332,6 +335,12 @@ fn an_audit_line_is_one_json_object() {
     };
     with(json!({"event": "secret", "name": "DEPLOY", "tool": "Bash", "granted": true, "session": "stdio"}));
     with(json!({"event": "secret", "name": "NOPE", "granted": false}));
+    with(json!({"event": "call", "tool": "Bash", "status": "ok", "session": "stdio"}));
+    let calls = lines.iter().filter(|line| line["event"] == "call");
+    assert!(calls.clone().all(|line| line["bytes"].as_u64() > Some(0)) && calls.count() == 4, "{text}");
+    with(json!({"event": "call", "tool": "unknown", "status": "error"}));
+    with(json!({"event": "session_start", "session": "stdio", "readonly": false}));
+    with(json!({"event": "session_end", "session": "stdio"}));
     with(json!({"event": "hook_denial", "hook": "gate", "phase": "before_execution"}));
     assert!(!text.contains("hunter2"), "{text}");
 }
