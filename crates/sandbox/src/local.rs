@@ -114,7 +114,7 @@ impl Local {
         let watch = async {
             let watched = watch(&mut call, timeout, &cancel).await;
             ended.cancel();
-            (watched.outcome(&command, cwd, self.memory), watched.end.notes())
+            (watched.outcome(&command, cwd, self.memory), watched.end.notes(self.memory))
         };
         let ((outcome, notes), stdout, stderr, ()) = tokio::join!(
             watch,
@@ -180,7 +180,7 @@ impl Local {
         let output = ended.clone();
         tokio::spawn(async move {
             let (outcome, mut notes) = match attend(&mut call, &kill).await {
-                Ok(end) => (end.outcome(&command, cwd.as_deref(), memory), end.notes()),
+                Ok(end) => (end.outcome(&command, cwd.as_deref(), memory), end.notes(memory)),
                 Err(Why::TimedOut | Why::Cancelled) => (Outcome::Cancelled, Vec::new()),
             };
             notes.extend(finish());

@@ -240,7 +240,7 @@ async fn closed(fd: Option<OwnedFd>) {
 
 impl End {
     /// What is to be remarked about it.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self, memory: Option<u64>) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.unfrozen.is_empty() {
             notes.push(format!(
@@ -255,7 +255,9 @@ impl End {
                 notes.push(what.to_owned());
             }
             Some(Report::Ended { status: 0, .. }) if self.out_of_memory => {
-                notes.push("a child of the command was killed: it used more memory than allowed".to_owned());
+                // As the outcome would say it, had the command failed with it.
+                let killed = Outcome::OutOfMemory { limit: memory };
+                notes.push(format!("a child of the command was {killed}; raise `memory` to allow more"));
             }
             _ => {}
         }

@@ -89,6 +89,11 @@ fn we_could_write(path: &Path) -> bool {
     nearest.is_some_and(|p| rustix::fs::access(p, Access::WRITE_OK).is_ok())
 }
 
+/// Could this process, outside the sandbox, read there? What is missing, it could not.
+fn we_could_read(path: &Path) -> bool {
+    rustix::fs::access(path, Access::READ_OK).is_ok()
+}
+
 const PROCESSOR_TIME: &str = "the sandbox caps processor time; raise `cpu` to allow more";
 
 /// What the way in which a command ended says about a cap.
@@ -132,7 +137,13 @@ fn line_remark(line: &str, plan: &Plan, workspaces: &[PathBuf]) -> Option<String
 
 /// A process outside that was to be signalled or traced.
 fn process_remark(low: &str, words: &Words, plan: &Plan) -> Option<String> {
-    let numbers = low.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
+    // The number of the error is no process: `[Errno 3]`, `(os error 3)`.
+    let plain = ["errno ", "os error "].iter().fold(low.to_owned(), |text, word| {
+        let mut parts = text.split(word);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| all + part.trim_start_matches(|c: char| c.is_ascii_digit()))
+    });
+    let numbers = plain.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
     let mut outside = numbers.filter(|number| Path::new("/proc").join(number).exists());
     match plan.tier {
         Tier::Namespaces if words.no_process => outside.next().map(|number| {
@@ -155,13 +166,14 @@ fn path_remark(path: &Path, words: &Words, plan: &Plan) -> Option<String> {
     let free = ["/tmp", "/var/tmp", "/dev", "/proc"].map(PathBuf::from);
     let namespaces = plan.tier == Tier::Namespaces;
     if namespaces && inside(&plan.frozen) && (words.read_only || words.busy || words.denied) {
+        let who = if path.iter().any(|name| name == ".git") { "git" } else { "a program" };
         return Some(format!(
-            "denied by the sandbox: {shown} is frozen, because git on the host would run what is written there; \
+            "denied by the sandbox: {shown} is frozen, because {who} on the host would run what is written there; \
              change it outside the sandbox"
         ));
     }
     let unreadable = words.denied || words.missing || words.read_only;
-    if unreadable && (inside(&plan.hidden_dirs) || inside(&plan.hidden_files)) {
+    if unreadable && (inside(&plan.hidden_dirs) || inside(&plan.hidden_files)) && we_could_read(path) {
         return Some(format!(
             "denied by the sandbox: {shown} is hidden (credentials); add it to `read` to allow it"
         ));

@@ -102,7 +102,7 @@ pub const GUARANTEES: &[Guarantee] = &[
     },
     Guarantee {
         name: "host-sockets",
-        text: "sockets of the host in the file system (docker, ssh-agent, tmux) cannot be reached",
+        text: "sockets of the host that the kernel names or that lie in HOME (docker, ssh-agent, tmux) cannot be reached",
         namespaces: Holds::Yes,
         landlock: Holds::No("Landlock does not cover connections to sockets in the file system"),
     },
@@ -120,7 +120,8 @@ pub const GUARANTEES: &[Guarantee] = &[
     },
     Guarantee {
         name: "memory-cap",
-        text: "a command and its descendants together use no more memory than allowed",
+        text: "a command and its descendants together use no more memory than allowed \
+               (files in memory that nobody maps count in a control group only)",
         namespaces: Holds::Yes,
         landlock: Holds::Yes,
     },

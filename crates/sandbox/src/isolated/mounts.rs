@@ -10,6 +10,7 @@ use rustix::{
     mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},
 };
 use std::{
+    ffi::CString,
     fs, io,
     os::fd::{AsFd as _, OwnedFd},
     path::{Path, PathBuf},
@@ -88,6 +89,10 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     let writable: Vec<(OwnedFd, &PathBuf)> =
         plan.writable.iter().map(|path| Ok((plain_copy(path)?, path))).collect::<io::Result<_>>()?;
     let tmp = plain_copy(&plan.tmp)?;
+    let instead = match plan.instead.as_slice() {
+        [from, at] => Some((plain_copy(from)?, at)),
+        _ => None,
+    };
     let devices: Vec<(OwnedFd, &Path)> =
         DEVICES.iter().map(Path::new).filter_map(|path| Some((copy(path).ok()?, path))).collect();
     let kept: Vec<(OwnedFd, &PathBuf)> =
@@ -102,7 +107,7 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
         place(&copy(Path::new("/tmp"))?, Path::new("/var/tmp"))?;
     }
     if Path::new("/dev/shm").is_dir() {
-        tmpfs("/dev/shm", c"mode=1777,size=1g")?;
+        tmpfs("/dev/shm", &shared_memory(plan)?)?;
     }
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     rustix::mount::mount("devpts", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
@@ -120,7 +125,8 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
         }
         place(&mount, path)?;
     }
-    for (mount, path) in writable {
+    // Before the writable places, some of which lie in it.
+    for (mount, path) in instead.into_iter().chain(writable) {
         // Inside the new /tmp and /run the place is missing.
         if !path.exists() {
             make_mount_point(path, is_folder(&mount))?;
@@ -129,6 +135,14 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     }
     hide(plan)
 }
+
+/// What is in it counts for nobody where no control group counts: so never more than a command may have.
+fn shared_memory(plan: &Plan) -> io::Result<CString> {
+    let size = plan.caps.memory.map_or(LARGEST_SHM, |cap| cap.min(LARGEST_SHM));
+    Ok(CString::new(format!("mode=1777,size={size}"))?)
+}
+
+const LARGEST_SHM: u64 = 1 << 30;
 
 fn tmpfs(at: &str, options: &std::ffi::CStr) -> io::Result<()> {
     rustix::mount::mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options).doing(at)

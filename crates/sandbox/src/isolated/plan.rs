@@ -92,6 +92,10 @@ pub(crate) struct Plan {
     pub(crate) kept_run: Vec<PathBuf>,
     /// Without mounts: everything that is not hidden and has no hidden place below it.
     pub(crate) readable: Vec<PathBuf>,
+    /// Nothing, or a folder and the place at which it is seen instead of what is there.
+    pub(crate) instead: Vec<PathBuf>,
+    /// What must not be made, since the host would run it; not sent on.
+    pub(crate) absent: Vec<PathBuf>,
     /// What of git cannot be guarded, for people; not sent on.
     pub(crate) unguarded: Vec<String>,
 }
@@ -121,7 +125,7 @@ impl Plan {
         out
     }
 
-    fn lists(&self) -> [&Vec<PathBuf>; 7] {
+    fn lists(&self) -> [&Vec<PathBuf>; 8] {
         [
             &self.writable,
             &self.hidden_dirs,
@@ -130,6 +134,7 @@ impl Plan {
             &self.pinned,
             &self.kept_run,
             &self.readable,
+            &self.instead,
         ]
     }
 
@@ -156,6 +161,8 @@ impl Plan {
             pinned: list()?,
             kept_run: list()?,
             readable: list()?,
+            instead: list()?,
+            absent: Vec::new(),
             unguarded: Vec::new(),
         })
     }
@@ -180,6 +187,8 @@ mod tests {
             pinned: vec![],
             kept_run: vec!["/run/x".into()],
             readable: vec!["/usr".into()],
+            instead: vec!["/d".into(), "/e".into()],
+            absent: vec![],
             unguarded: vec![],
         };
         assert_eq!(Plan::decode(&plan.encode()), Some(plan.clone()));

@@ -1,13 +1,14 @@
 //! The default profile: what is writable, what is hidden, what of git is frozen, resolved to what exists.
 
 use super::{
+    folder,
     git::{self, Checkout},
     plan::{Caps, Network, Plan, Tier},
     rules,
 };
 use crate::Variables;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     ffi::OsStr,
     fs, io,
     os::unix::fs::FileTypeExt as _,
@@ -27,6 +28,20 @@ enum Make {
 /// Package caches below HOME. Only what tools fill: no folder that is in PATH or holds start-up scripts.
 const CACHES: &[(&str, Make)] = &[
     (".cache", Make::Always),
+    (".cache/go-build", Make::For("go")),
+    (".cache/golangci-lint", Make::For("golangci-lint")),
+    (".cache/staticcheck", Make::For("staticcheck")),
+    (".cache/gopls", Make::For("gopls")),
+    (".cache/pip", Make::For("python3")),
+    (".cache/uv", Make::For("uv")),
+    (".cache/pypoetry", Make::For("poetry")),
+    (".cache/pre-commit", Make::For("pre-commit")),
+    (".cache/node-gyp", Make::For("npm")),
+    (".cache/ms-playwright", Make::For("node")),
+    (".cache/yarn", Make::For("yarn")),
+    (".cache/pnpm", Make::For("pnpm")),
+    (".cache/deno", Make::For("deno")),
+    (".cache/bazel", Make::For("bazel")),
     (".cargo/registry", Make::For("cargo")),
     (".cargo/git", Make::For("cargo")),
     (".cargo/.package-cache", Make::Never),
@@ -56,7 +71,6 @@ const CACHE_FILES: &[(&str, &str)] =
 
 /// Variables that move a cache, and the part of it that is filled.
 const CACHE_VARIABLES: &[(&str, &[&str])] = &[
-    ("XDG_CACHE_HOME", &[""]),
     ("CARGO_HOME", &["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"]),
     ("GOPATH", &["pkg"]),
     ("GOMODCACHE", &[""]),
@@ -125,8 +139,31 @@ const SECRETS: &[&str] = &[
     ".config/Bitwarden",
     ".config/1Password",
     ".config/Code/User/globalStorage",
+    ".config/hcloud",
+    ".config/pypoetry/auth.toml",
+    ".config/huggingface",
+    ".huggingface",
+    ".cache/huggingface/token",
+    ".cache/huggingface/stored_tokens",
+    ".dockercfg",
+    ".databrickscfg",
+    "snap/firefox/common/.mozilla",
+    "snap/chromium/common/chromium",
+    "snap/thunderbird/common/.thunderbird",
+    ".var/app/org.mozilla.firefox",
+    ".var/app/com.google.Chrome",
+    ".var/app/org.chromium.Chromium",
+    ".local/share/fish/fish_history",
+    ".local/share/atuin",
     ".bash_history",
     ".zsh_history",
+    ".zhistory",
+    ".histfile",
+    ".sh_history",
+    ".sqlite_history",
+    ".irb_history",
+    ".rediscli_history",
+    ".mongo_repl_history",
     ".python_history",
     ".node_repl_history",
     ".psql_history",
@@ -137,6 +174,104 @@ const SECRETS: &[&str] = &[
     ".codex",
     ".gemini",
     ".config/github-copilot",
+];
+
+/// Variables that move what [`SECRETS`] names below a folder of HOME.
+const MOVED: &[(&str, &str)] = &[
+    ("XDG_CONFIG_HOME", ".config/"),
+    ("XDG_DATA_HOME", ".local/share/"),
+    ("XDG_CACHE_HOME", ".cache/"),
+    ("CARGO_HOME", ".cargo/"),
+    ("GNUPGHOME", ".gnupg"),
+    ("DOCKER_CONFIG", ".docker"),
+    ("GH_CONFIG_DIR", ".config/gh"),
+    ("CLOUDSDK_CONFIG", ".config/gcloud"),
+    ("HF_HOME", ".cache/huggingface/"),
+];
+
+/// Variables that name one file with secrets.
+const NAMED: &[&str] = &[
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "KUBECONFIG",
+    "NETRC",
+    "PGPASSFILE",
+    "HISTFILE",
+    "HF_TOKEN_PATH",
+];
+
+/// What the user's shells, desktop and tools run or obey by themselves: read-only where HOME lies in a workspace.
+const START_UP: &[&str] = &[
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".zshenv",
+    ".zprofile",
+    ".zshrc",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".inputrc",
+    ".pam_environment",
+    ".xprofile",
+    ".xinitrc",
+    ".xsession",
+    ".xsessionrc",
+    ".config/fish",
+    ".config/zsh",
+    ".config/environment.d",
+    ".config/systemd",
+    ".config/autostart",
+    ".config/git",
+    ".config/nvim",
+    ".local/share/systemd",
+    ".local/share/applications",
+    ".local/bin",
+    ".cargo/bin",
+    ".cargo/env",
+    ".cargo/config.toml",
+    ".cargo/config",
+    "go/bin",
+    "bin",
+    ".gitconfig",
+    ".ssh",
+    ".vimrc",
+    ".vim",
+    ".emacs",
+    ".emacs.d",
+    ".tmux.conf",
+    ".gdbinit",
+    ".npmrc",
+];
+
+/// Folders in `~/.cache` that shells and editors run files from.
+const RUN_FROM_CACHE: &[&str] = &[
+    "p10k",
+    "gitstatus",
+    "zsh",
+    "oh-my-zsh",
+    "antigen",
+    "antibody",
+    "zinit",
+    "zgen",
+    "zplug",
+    "sheldon",
+    "fish",
+    "bash",
+    "shell",
+    "wal",
+    "starship",
+    "direnv",
+    "nvim",
+    "vim",
+    "emacs",
 ];
 
 /// Configuration that is hidden only while it holds a credential: its address of a registry is needed.
@@ -174,6 +309,8 @@ pub(crate) struct Profile {
     pub(crate) variables: Variables,
     /// The latest look for repositories.
     pub(crate) looked: Arc<Mutex<Option<Looked>>>,
+    /// The latest look for sockets in HOME.
+    pub(crate) sockets: Arc<Mutex<Option<Sockets>>>,
 }
 
 /// Repositories as they were found, when and where.
@@ -182,6 +319,13 @@ pub(crate) struct Looked {
     at: Instant,
     workspaces: Vec<PathBuf>,
     found: Vec<Checkout>,
+}
+
+/// Sockets as they were found, and when.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    at: Instant,
+    found: Vec<PathBuf>,
 }
 
 /// How long a look for nested repositories holds.
@@ -207,6 +351,42 @@ impl Profile {
         found
     }
 
+    /// Workspaces as the mounts see them.
+    fn roots(&self) -> Vec<PathBuf> {
+        self.workspaces.iter().filter_map(|path| fs::canonicalize(path).ok()).collect()
+    }
+
+    /// What a shell of the user would run, where commands could write it because HOME lies in a workspace.
+    fn start_up(&self) -> Vec<PathBuf> {
+        let inside = |home: &&PathBuf| self.roots().iter().any(|root| home.starts_with(root));
+        let home = self.home.iter().find(inside);
+        home.into_iter().flat_map(|home| START_UP.iter().map(|name| home.join(name))).collect()
+    }
+
+    /// The folder of all caches, and the one of our own that commands see in its place: files that lie directly in it,
+    /// and folders of shells, are run by the shells of the host.
+    fn cache(&self) -> Option<(PathBuf, PathBuf)> {
+        let moved = self.variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = fs::canonicalize(moved.or_else(|| Some(self.home.as_ref()?.join(".cache")))?).ok()?;
+        // In a workspace it is content of the workspace.
+        if self.roots().iter().any(|root| cache.starts_with(root)) {
+            return None;
+        }
+        let own = cache.join("codegen-sandbox/instead-of-cache");
+        Some((cache, own))
+    }
+
+    /// The folders in a folder of caches that tools fill.
+    fn in_cache(cache: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(cache).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let run = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            name.starts_with('.') || RUN_FROM_CACHE.iter().any(|run| name.starts_with(run))
+        };
+        folders.filter(|entry| !run(&entry.file_name())).map(|entry| entry.path()).collect()
+    }
+
     fn has_program(&self, name: &str) -> bool {
         self.variable("PATH")
             .is_some_and(|path| std::env::split_paths(path).any(|dir| dir.join(name).is_file()))
@@ -225,6 +405,9 @@ impl Profile {
                 let _ = fs::create_dir_all(home.join(path));
             }
         }
+        if let Some((_, own)) = self.cache() {
+            let _ = fs::create_dir_all(own);
+        }
         for (path, program) in CACHE_FILES {
             if self.has_program(program) {
                 let _ = fs::OpenOptions::new().append(true).create(true).open(home.join(path));
@@ -236,7 +419,10 @@ impl Profile {
         let mut wanted = self.workspaces.clone();
         wanted.extend(self.write.iter().cloned());
         if let Some(home) = &self.home {
-            wanted.extend(CACHES.iter().map(|(path, _)| home.join(path)));
+            wanted.extend(CACHES.iter().map(|(path, _)| home.join(path)).filter(|p| !p.ends_with(".cache")));
+        }
+        if let Some((cache, _)) = self.cache() {
+            wanted.extend(Self::in_cache(&cache));
         }
         for (name, parts) in CACHE_VARIABLES {
             if let Some(base) = self.variable(name).map(Path::new).filter(|p| p.is_absolute()) {
@@ -265,6 +451,7 @@ impl Profile {
         let mut homes: Vec<PathBuf> = self.home.iter().cloned().collect();
         if rustix::process::geteuid().is_root() {
             // Root could read the others', too.
+            homes.push(PathBuf::from("/root"));
             homes.extend(fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path()));
         }
         let mut wanted: Vec<PathBuf> = SECRETS_OF_THE_SYSTEM.iter().map(PathBuf::from).collect();
@@ -272,20 +459,32 @@ impl Profile {
             wanted.extend(SECRETS.iter().map(|secret| home.join(secret)));
             wanted.extend(SOMETIMES_SECRET.iter().map(|p| home.join(p)).filter(|p| holds_a_credential(p)));
         }
-        let allowed: Vec<PathBuf> =
-            self.read.iter().chain(&self.workspaces).filter_map(|p| fs::canonicalize(p).ok()).collect();
+        for (variable, below) in MOVED {
+            let Some(base) = self.variable(variable).map(Path::new).filter(|p| p.is_absolute()) else {
+                continue;
+            };
+            wanted.extend(SECRETS.iter().filter_map(|secret| Some(base.join(secret.strip_prefix(below)?))));
+        }
+        wanted.extend(NAMED.iter().filter_map(|name| self.variable(name)).flat_map(std::env::split_paths));
+        let read: Vec<PathBuf> = self.read.iter().filter_map(|p| fs::canonicalize(p).ok()).collect();
+        let roots = self.roots();
         let (mut folders, mut files) = (Vec::new(), Vec::new());
         for path in wanted {
             // A mount goes onto what a link points at.
             let Ok(path) = fs::canonicalize(path) else { continue };
-            if self.home.as_ref().is_some_and(|home| home.starts_with(&path)) {
+            if path.parent().is_none() || self.home.as_ref().is_some_and(|home| home.starts_with(&path)) {
                 continue;
             }
-            hide(path, &allowed, &mut folders, &mut files);
+            hide(path, &read, &roots, &mut folders, &mut files);
         }
         for list in [&mut folders, &mut files] {
             list.sort();
             list.dedup();
+        }
+        // What lies in a hidden folder is hidden with it.
+        let all = folders.clone();
+        for list in [&mut folders, &mut files] {
+            list.retain(|path| !all.iter().any(|folder| folder != path && path.starts_with(folder)));
         }
         (folders, files)
     }
@@ -299,8 +498,16 @@ impl Profile {
             repository.frozen.retain(|path| known.insert(path.clone()));
             repository.pinned.retain(|path| known.insert(path.clone()));
         }
-        let writable = self.writable(&git);
+        let mut writable = self.writable(&git);
         let (hidden_dirs, mut hidden_files) = self.hidden();
+        let (present, absent): (Vec<_>, Vec<_>) =
+            self.start_up().into_iter().partition(|path| folder::kind(path).is_some());
+        let (frozen, pinned) = self.in_place(present, hidden_dirs.iter().chain(&hidden_files));
+        if tier == Tier::Landlock {
+            let kept: Vec<PathBuf> =
+                hidden_dirs.iter().chain(&hidden_files).chain(&frozen).cloned().collect();
+            writable = carve(writable, &kept);
+        }
         let mut plan = Plan {
             tier,
             network: self.network,
@@ -313,15 +520,23 @@ impl Profile {
             pinned: git.iter().flat_map(|repository| repository.pinned.clone()).collect(),
             kept_run: kept_run(),
             readable: Vec::new(),
+            instead: Vec::new(),
+            absent,
             unguarded: Vec::new(),
         };
+        plan.frozen.extend(frozen);
+        plan.pinned.extend(pinned);
         let loose = git.iter().flat_map(|repository| &repository.loose);
         plan.unguarded = loose.filter_map(|loose| unguarded(loose, &plan.writable)).collect();
         match tier {
             Tier::Namespaces => {
                 plan.kept_run.extend(self.kept_home());
-                let sockets = host_sockets(&plan);
-                hidden_files.extend(sockets);
+                if let Some((cache, own)) = self.cache().filter(|(_, own)| own.is_dir()) {
+                    plan.instead = vec![own, cache];
+                }
+                hidden_files.extend(self.host_sockets(&plan));
+                hidden_files.sort();
+                hidden_files.dedup();
             }
             Tier::Landlock => {
                 let never = ["/run", "/var/run", "/dev"].map(PathBuf::from);
@@ -334,6 +549,116 @@ impl Profile {
         plan.hidden_files = hidden_files;
         Ok(plan)
     }
+}
+
+impl Profile {
+    /// What of these is to be read-only, with what the links among them point to; and the folders that must stay where they
+    /// are so that it, and what is hidden, stays under its name.
+    fn in_place<'a>(
+        &self,
+        present: Vec<PathBuf>,
+        hidden: impl Iterator<Item = &'a PathBuf>,
+    ) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let roots = self.roots();
+        let root_of =
+            |path: &Path| roots.iter().find(|root| path.starts_with(root) && path != root.as_path());
+        let hidden: Vec<&PathBuf> = hidden.collect();
+        let mut frozen: Vec<PathBuf> = Vec::new();
+        for path in present {
+            let target = fs::canonicalize(&path).ok().filter(|target| *target != path);
+            frozen.extend(target.filter(|target| root_of(target).is_some()));
+            frozen.push(path);
+        }
+        frozen.retain(|path| !hidden.iter().any(|hidden| path.starts_with(hidden)));
+        frozen.sort();
+        frozen.dedup();
+        let above = |path: &Path| -> Vec<PathBuf> {
+            let Some(root) = root_of(path) else { return Vec::new() };
+            path.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
+        };
+        let mut pinned: Vec<PathBuf> =
+            frozen.iter().chain(hidden.iter().copied()).flat_map(|path| above(path)).collect();
+        pinned.sort();
+        pinned.dedup();
+        (frozen, pinned)
+    }
+
+    /// Sockets of the host in places that are neither a workspace nor hidden as a whole. Neither a read-only mount nor
+    /// Landlock stops a connection. The kernel names them as they were bound; those that were bound by a relative path, in
+    /// another network namespace, or renamed since, are looked for in HOME.
+    fn host_sockets(&self, plan: &Plan) -> Vec<PathBuf> {
+        let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let mut own = self.roots();
+        own.extend(self.write.iter().filter_map(|path| fs::canonicalize(path).ok()));
+        let covered = |path: &Path| {
+            (["/run", "/var/run", "/tmp", "/var/tmp"].iter().any(|place| path.starts_with(place))
+                && !plan.kept_run.iter().any(|place| path.starts_with(place)))
+                || own.iter().chain(&plan.hidden_dirs).any(|place| path.starts_with(place))
+        };
+        // The path is the rest behind seven columns: a name with a space in it must not pass for another path.
+        let path = |line: &str| -> Option<PathBuf> {
+            let mut rest = line;
+            for _ in 0..7 {
+                rest = rest.trim_start().split_once(' ')?.1;
+            }
+            rest.starts_with('/').then(|| rest.into())
+        };
+        let named = text.lines().filter_map(path);
+        let found = named.chain(self.sockets_in_home());
+        let is_socket =
+            |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+        found.filter(|path| !covered(path) && is_socket(path)).collect()
+    }
+
+    /// Sockets among the first entries of HOME, the shallow ones first.
+    fn sockets_in_home(&self) -> Vec<PathBuf> {
+        let mut looked = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Sockets { at, found }) = looked.as_ref()
+            && at.elapsed() < LOOK_AGAIN
+        {
+            return found.clone();
+        }
+        let (mut found, mut seen) = (Vec::new(), 0);
+        let mut waiting: VecDeque<(PathBuf, usize)> =
+            self.home.iter().map(|home| (home.clone(), DEEPEST_SOCKET)).collect();
+        while let Some((folder, depth)) = waiting.pop_front() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                seen += 1;
+                match entry.file_type() {
+                    Ok(kind) if kind.is_socket() => found.push(entry.path()),
+                    Ok(kind) if kind.is_dir() && depth > 0 && seen < MOST_ENTRIES => {
+                        waiting.push_back((entry.path(), depth - 1));
+                    }
+                    _ => {}
+                }
+            }
+            if seen >= MOST_ENTRIES {
+                break;
+            }
+        }
+        *looked = Some(Sockets { at: Instant::now(), found: found.clone() });
+        found
+    }
+}
+
+/// How deep in HOME sockets are looked for, and among how many entries.
+const DEEPEST_SOCKET: usize = 4;
+const MOST_ENTRIES: usize = 10_000;
+
+/// Without mounts a writable folder is writable as a whole: one with something in it that is not is opened entry by entry,
+/// and nothing new can be made directly in it.
+fn carve(writable: Vec<PathBuf>, kept: &[PathBuf]) -> Vec<PathBuf> {
+    let mut carved: Vec<PathBuf> = Vec::new();
+    for path in writable {
+        if kept.iter().any(|kept| kept.starts_with(&path)) {
+            carved.extend(rules::readable_beside(&path, kept));
+        } else {
+            carved.push(path);
+        }
+    }
+    carved.sort();
+    carved.dedup();
+    carved
 }
 
 /// What to say of a link of git's that leads to where commands can write.
@@ -353,16 +678,23 @@ fn unguarded(loose: &git::Loose, writable: &[PathBuf]) -> Option<String> {
     ))
 }
 
-/// Hides a place, but for what is allowed inside it.
-fn hide(path: PathBuf, allowed: &[PathBuf], folders: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) {
-    if allowed.iter().any(|a| path.starts_with(a)) {
+/// Hides a place, but for what is allowed inside it. A workspace opens itself and what is in it only where it lies in the
+/// hidden place: one that lies above it does not.
+fn hide(
+    path: PathBuf,
+    read: &[PathBuf],
+    roots: &[PathBuf],
+    folders: &mut Vec<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) {
+    if read.iter().any(|open| path.starts_with(open)) || roots.contains(&path) {
         return;
     }
     if !path.is_dir() {
         files.push(path);
-    } else if allowed.iter().any(|a| a.starts_with(&path)) {
+    } else if read.iter().chain(roots).any(|open| open.starts_with(&path)) {
         for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
-            hide(entry.path(), allowed, folders, files);
+            hide(entry.path(), read, roots, folders, files);
         }
     } else {
         folders.push(path);
@@ -398,29 +730,4 @@ fn kept_run() -> Vec<PathBuf> {
     let folders = kept.clone();
     kept.retain(|path| !folders.iter().any(|folder| folder != path && path.starts_with(folder)));
     kept
-}
-
-/// Sockets of the host in places that are neither writable nor hidden as a whole. Neither a read-only mount nor
-/// Landlock stops a connection.
-fn host_sockets(plan: &Plan) -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let covered = |path: &Path| {
-        (["/run", "/var/run", "/tmp", "/var/tmp"].iter().any(|place| path.starts_with(place))
-            && !plan.kept_run.iter().any(|place| path.starts_with(place)))
-            || plan.writable.iter().chain(&plan.hidden_dirs).any(|place| path.starts_with(place))
-    };
-    // The path is the rest behind seven columns: a name with a space in it must not pass for another path.
-    let path = |line: &str| -> Option<PathBuf> {
-        let mut rest = line;
-        for _ in 0..7 {
-            rest = rest.trim_start().split_once(' ')?.1;
-        }
-        rest.starts_with('/').then(|| rest.into())
-    };
-    let paths = text.lines().filter_map(path);
-    let is_socket = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    let mut sockets: Vec<PathBuf> = paths.filter(|path| !covered(path) && is_socket(path)).collect();
-    sockets.sort();
-    sockets.dedup();
-    sockets
 }

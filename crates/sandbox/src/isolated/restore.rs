@@ -62,22 +62,24 @@ pub(crate) struct Change {
     path: PathBuf,
     /// Where what stood there is kept, when something did.
     undone: io::Result<Option<PathBuf>>,
+    /// Who would run it.
+    who: &'static str,
 }
 
 impl Change {
     pub(crate) fn remark(&self) -> String {
-        let path = self.path.display();
+        let (path, who) = (self.path.display(), self.who);
         match &self.undone {
             Ok(kept) => {
                 let kept = kept.as_ref().map_or_else(String::new, |kept| {
                     format!("; it is kept as {}, for the case that it was your own", kept.display())
                 });
                 format!(
-                    "the sandbox undid a change to {path}, because git on the host would run what is written there{kept}"
+                    "the sandbox undid a change to {path}, because {who} on the host would run what is written there{kept}"
                 )
             }
             Err(error) => format!(
-                "a change to {path} could not be undone ({error}): git on the host would run what is written \
+                "a change to {path} could not be undone ({error}): {who} on the host would run what is written \
                  there, look at it first"
             ),
         }
@@ -146,12 +148,13 @@ impl Snapshot {
         // First: whatever the remarks are about to name stays.
         self.tidy();
         let mut changes: Vec<Change> = Vec::new();
+        let who = if self.common.is_some() { "git" } else { "a shell or a tool" };
         // Parents come first in both.
         for (path, is) in &now {
             let gone = changes.iter().any(|change| path.starts_with(&change.path));
             if self.before.get(path) != Some(is) && !gone {
                 let undone = self.replace(path, self.before.get(path));
-                changes.push(Change { path: path.clone(), undone });
+                changes.push(Change { path: path.clone(), undone, who });
             }
         }
         for (path, was) in &self.before {
@@ -159,7 +162,7 @@ impl Snapshot {
             let again = changes.iter().any(|change| change.path == *path);
             if gone && !again {
                 let undone = self.put(path, was).map(|()| None);
-                changes.push(Change { path: path.clone(), undone });
+                changes.push(Change { path: path.clone(), undone, who });
             }
         }
         changes

@@ -53,7 +53,7 @@ pub(crate) fn beside_mounts(plan: &Plan) -> io::Result<RulesetCreated> {
     let rules = allow(base()?, ["/"], AccessFs::ReadDir.into())?;
     let rules =
         allow(rules, readable_beside(Path::new("/"), &[PathBuf::from("/dev")]), AccessFs::from_read(RIGHTS))?;
-    let rules = allow(rules, &plan.writable, AccessFs::from_all(RIGHTS))?;
+    let rules = allow(rules, plan.writable.iter().chain(plan.instead.get(1)), AccessFs::from_all(RIGHTS))?;
     let rules = allow(rules, ["/tmp", "/var/tmp", "/proc"], AccessFs::from_all(RIGHTS))?;
     let rules = allow(rules, DEVICES, AccessFs::from_all(RIGHTS))?;
     allow(rules, DEVICE_FOLDERS, AccessFs::from_all(RIGHTS))

@@ -58,9 +58,67 @@ const SHAPES: &[&str] = &[
     "-----BEGIN",
 ];
 
+/// Ends of words that mark a secret without a border before them: `PGPASSWORD`, `OPENAIKEY`.
+const ENDS: &[&str] = &[
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PASS",
+    "PWD",
+    "PW",
+    "TOKEN",
+    "SECRET",
+    "CREDENTIALS",
+    "APIKEY",
+    "KEY",
+];
+
+/// Names that end so and mean something else, and words.
+const HARMLESS_NAMES: &[&str] = &["PWD", "OLDPWD"];
+const HARMLESS: &[&str] = &[
+    "COMPASS",
+    "BYPASS",
+    "ENCOMPASS",
+    "MONKEY",
+    "TURKEY",
+    "HOTKEY",
+    "DONKEY",
+    "WHISKEY",
+    "HOCKEY",
+    "JOCKEY",
+];
+
+/// Words that mark a secret together.
+const TOGETHER: &[&str] = &["CONNECTION_STRING", "CONNECTIONSTRING", "CONN_STR"];
+
+/// The words of a name: `_`, `-`, `.` and a capital after a small letter divide them.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for letter in name.chars() {
+        let border = matches!(letter, '_' | '-' | '.');
+        if border || (before.is_ascii_lowercase() && letter.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| !border) {
+            word.push(letter.to_ascii_uppercase());
+        }
+        before = letter;
+    }
+    words
+}
+
 fn secret_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    SESSION.contains(&upper.as_str()) || upper.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
+    let marks = |word: &String| {
+        let word = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        WORDS.contains(&word) || (ENDS.iter().any(|end| word.ends_with(end)) && !HARMLESS.contains(&word))
+    };
+    let harmless = HARMLESS_NAMES.contains(&upper.as_str());
+    !harmless
+        && (SESSION.contains(&upper.as_str())
+            || words(name).iter().any(marks)
+            || TOGETHER.iter().any(|words| upper.contains(words)))
 }
 
 fn secret_value(value: &str) -> bool {
@@ -118,6 +176,15 @@ mod tests {
             "SSH_AUTH_SOCK",
             "SENTRY_DSN",
             "NPM_CONFIG__AUTH",
+            "PGPASSWORD",
+            "MYSQL_PWD",
+            "SSHPASS",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "LDAP_BINDPW",
+            "githubToken",
+            "npmAuthToken",
+            "OPENAIKEY",
+            "RESTIC_PASSWORD2",
         ] {
             assert!(secret_name(name), "{name}");
         }
@@ -129,7 +196,13 @@ mod tests {
             "PASSENGER_APP",
             "AUTHOR",
             "PWD",
+            "OLDPWD",
             "COMPASS",
+            "MONKEY",
+            "KEYMAP",
+            "GIT_AUTHOR_NAME",
+            "XDG_SESSION_TYPE",
+            "PASSTHROUGH",
         ] {
             assert!(!secret_name(name), "{name}");
         }

@@ -5,7 +5,7 @@ use super::{
     git::{Checkout, Repository},
     places::Temporary,
     plan::{Network, Plan, Tier},
-    restore::Baseline,
+    restore::{Baseline, Snapshot},
 };
 use crate::{
     Outcome,
@@ -131,13 +131,20 @@ struct Rules {
 }
 
 impl Observer for Rules {
-    /// Where git cannot be frozen, it is put back.
+    /// Where git cannot be frozen, it is put back; and what is not there cannot be frozen in any tier.
     fn begin(&self) -> Box<dyn FnOnce() -> Vec<String> + Send> {
-        if self.plan.tier == Tier::Namespaces {
+        let absent = &self.plan.absent;
+        if self.plan.tier == Tier::Namespaces && absent.is_empty() {
             return Box::new(Vec::new);
         }
-        let repositories = || self.checkouts.iter().filter_map(Repository::of);
-        let turn = self.baseline.begin(|| repositories().map(|repository| repository.snapshot()).collect());
+        let turn = self.baseline.begin(|| {
+            let repositories = self.checkouts.iter().filter(|_| self.plan.tier == Tier::Landlock);
+            let start_up = absent.first().and_then(|first| first.parent());
+            let start_up = start_up.map(|folder| Snapshot::take(absent.clone(), None, folder));
+            let repositories =
+                repositories.filter_map(Repository::of).map(|repository| repository.snapshot());
+            repositories.chain(start_up).collect()
+        });
         Box::new(move || turn.finish())
     }
 

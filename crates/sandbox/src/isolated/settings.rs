@@ -109,6 +109,13 @@ impl Builder {
                 }
                 "write" => {
                     let paths = existing(key, &strings(key, value)?, &self)?;
+                    let whole =
+                        |path: &PathBuf| std::fs::canonicalize(path).is_ok_and(|p| p.parent().is_none());
+                    if paths.iter().any(whole) {
+                        let why = "/ as a whole cannot be made writable: nothing would be fenced in; name the \
+                                   folders below it, or use mode direct";
+                        return Err(bad(key, why));
+                    }
                     self.profile.write.extend(paths);
                 }
                 "env" => self.allowed.extend(strings(key, value)?),

@@ -35,6 +35,10 @@ async fn a_grandchild_over_the_memory_cap_is_named() {
         let response = sh(&sandbox, HOG).await;
         assert_eq!(response.outcome, Outcome::OutOfMemory { limit: Some(300 << 20) }, "{tier}: {response:?}");
         assert_eq!(response.outcome.to_string(), "killed: used more than 300 MiB");
+        let survived = sh(&sandbox, &format!("{HOG}; true")).await;
+        // A watchdog ends the whole command, a control group the child alone.
+        let said = survived.notes.iter().any(|note| note.contains("killed: used more than 300 MiB"));
+        assert!(said || !survived.outcome.success(), "{tier}: {survived:?}");
         // The same supervisor, or another, serves on.
         assert!(sh(&sandbox, "true").await.outcome.success());
     }
@@ -247,6 +251,10 @@ fn bad_configuration_names_the_key() {
         (json!({"pids": 0}), "pids: expected a whole number above 0"),
         (json!({"cpu": "long"}), "cpu: \"long\" is no time; write for example 90s, 5m or 1h"),
         (json!({"write": ["/no/such/place"]}), "write: /no/such/place does not exist; make it first"),
+        (
+            json!({"write": ["/"]}),
+            "write: / as a whole cannot be made writable: nothing would be fenced in; name the folders below it, or use mode direct",
+        ),
         (json!({"read": "x"}), "read: expected a list of strings"),
     ] {
         assert_eq!(factory_error(place.path(), value).to_string(), expected);
@@ -298,7 +306,16 @@ async fn denials_are_explained() {
                 "{tier}, {script}: {response:?}"
             );
         }
-        for script in ["cat /no/such/file", "exit 3", "cat nothing", "chmod 000 notes; false", "true"] {
+        for script in [
+            "cat /no/such/file",
+            "exit 3",
+            "cat nothing",
+            "chmod 000 notes; false",
+            "true",
+            "cat ~/.ssh/no-such-key",
+            "echo 'ProcessLookupError: [Errno 3] No such process'; exit 1",
+            "echo 'No such process (os error 3)'; exit 1",
+        ] {
             let response = sh(&sandbox, script).await;
             assert_eq!(
                 response.notes,

@@ -479,7 +479,7 @@ def _():
 
 works("write in /tmp")(lambda: os.remove(write(f"/tmp/mine-{SERVER}")) or "written")
 works("write in /var/tmp")(lambda: os.remove(write(f"/var/tmp/mine-{SERVER}")) or "written")
-works("write in ~/.cache")(lambda: write(HOME + "/.cache/mine"))
+works("write in ~/.cache/pip")(lambda: write(HOME + "/.cache/pip/mine"))
 works("read /etc/passwd")(lambda: read("/etc/passwd"))
 works("read a file of HOME")(lambda: read(HOME + "/notes.txt"))
 

@@ -8,6 +8,7 @@ mod denials;
 mod docker;
 mod elsewhere;
 mod escape;
+mod homes;
 mod isolated;
 mod kubernetes;
 mod load;

@@ -35,7 +35,7 @@ async fn a_home_below_tmp_is_seen_as_any_other() {
         ("notes", "a note\n"),
         (".ssh/id_rsa", "very-secret\n"),
         (".cargo/.package-cache", ""),
-        (".cache/x", ""),
+        (".cache/pip/x", ""),
     ] {
         fs::create_dir_all(home.join(path).parent().unwrap()).unwrap();
         fs::write(home.join(path), text).unwrap();
@@ -47,11 +47,11 @@ async fn a_home_below_tmp_is_seen_as_any_other() {
     let builder = Isolated::builder("isolated").workspace(&workspace).variables(variables);
     let sandbox = builder.tier(Tier::Namespaces).build().unwrap();
     let script = "cat ~/notes; cat ~/.ssh/id_rsa; echo locked >> ~/.cargo/.package-cache; \
-                  echo kept > ~/.cache/y; touch ~/planted || echo read-only; echo here > file";
+                  echo kept > ~/.cache/pip/y; touch ~/planted || echo read-only; echo here > file";
     let response = sh(&sandbox, script).await;
     assert_eq!(String::from_utf8_lossy(&response.stdout), "a note\nread-only\n", "{response:?}");
     assert_eq!(fs::read_to_string(home.join(".cargo/.package-cache")).unwrap(), "locked\n");
-    assert!(home.join(".cache/y").exists() && workspace.join("file").exists());
+    assert!(home.join(".cache/pip/y").exists() && workspace.join("file").exists());
     assert!(!home.join("planted").exists());
 }
 
