@@ -1,15 +1,17 @@
 //! What of a git repository makes git run programs, and where it is.
 //!
 //! Hooks and configuration are the obvious ways. `commondir` is the hidden one: a repository that has such a
-//! file takes hooks and configuration from where it points, so it must not be possible to plant one.
+//! file takes hooks and configuration from where it points, so it must not be possible to plant one. Nor a
+//! `config.worktree`, which is read as soon as an extension is on.
 
 use super::{
     folder::{self, Folder},
+    index,
     restore::Snapshot,
 };
 use rustix::fs::FileType;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     ffi::OsStr,
     fs, io,
     path::{Component, Path, PathBuf},
@@ -32,20 +34,39 @@ const PARTS: usize = 256;
 const FILLED: [&str; 5] = ["node_modules", "target", ".venv", "venv", "__pycache__"];
 
 impl Checkout {
-    /// The workspace itself, and the folders in it that have a repository of their own.
-    pub(crate) fn all(workspace: &Path) -> Vec<Self> {
+    /// The workspace itself, the folder above it that has the repository it belongs to, and the folders in it that have a
+    /// repository of their own.
+    pub(crate) fn all(workspace: &Path, home: Option<&Path>) -> Vec<Self> {
         let Ok(workspace) = fs::canonicalize(workspace) else { return Vec::new() };
-        let mut found = vec![Self { folder: workspace.clone(), workspace: workspace.clone() }];
-        let (mut waiting, mut seen) = (VecDeque::from([workspace.clone()]), 0);
+        let checkout = |folder: PathBuf| Self { folder, workspace: workspace.clone() };
+        let mut found = vec![checkout(workspace.clone())];
+        found.extend(above(&workspace, home).map(checkout));
+        for link in text_of_index(&workspace).iter().flat_map(|index| index::gitlinks(index)) {
+            let folder = workspace.join(link);
+            if found.len() <= NESTED && folder::kind(&folder.join(".git")).is_some() {
+                found.push(checkout(folder));
+            }
+        }
+        let walked = Self::walk(&workspace, NESTED);
+        found.extend(walked.into_iter().map(checkout));
+        let mut known = BTreeSet::new();
+        found.retain(|checkout| known.insert(checkout.folder.clone()));
+        found
+    }
+
+    /// The folders in the workspace that have a repository of their own, but for those that programs fill.
+    fn walk(workspace: &Path, most: usize) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let (mut waiting, mut seen) = (VecDeque::from([workspace.to_owned()]), 0);
         while let Some(folder) = waiting.pop_front() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 seen += 1;
-                if seen > ENTRIES || found.len() > NESTED {
+                if seen > ENTRIES || found.len() >= most {
                     return found;
                 }
                 let name = entry.file_name();
                 if name == ".git" && folder != workspace {
-                    found.push(Self { folder: folder.clone(), workspace: workspace.clone() });
+                    found.push(folder.clone());
                 } else if name != ".git"
                     && !FILLED.iter().any(|filled| name == *filled)
                     && entry.file_type().is_ok_and(|kind| kind.is_dir())
@@ -56,6 +77,30 @@ impl Checkout {
         }
         found
     }
+}
+
+/// The index of a repository at the top of a workspace.
+fn text_of_index(workspace: &Path) -> Option<Vec<u8>> {
+    folder::read(&workspace.join(".git/index"), LARGEST_INDEX).ok()
+}
+
+/// The folder above a workspace whose repository it belongs to. One that holds the home as well is nothing that commands
+/// should write in: what is checked out of it are start-up files.
+fn above(workspace: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    if folder::kind(&workspace.join(".git")).is_some() || is_bare(workspace) {
+        return None;
+    }
+    let found = workspace.ancestors().skip(1).find(|above| folder::kind(&above.join(".git")).is_some())?;
+    let holds_home = home.is_some_and(|home| home.starts_with(found));
+    (!holds_home && is_bare(&found.join(".git"))).then(|| found.to_owned())
+}
+
+/// Whether a folder is a repository itself.
+fn is_bare(folder: &Path) -> bool {
+    let kind = |name: &str| folder::kind(&folder.join(name));
+    matches!(kind("HEAD"), Some(FileType::RegularFile | FileType::Symlink))
+        && kind("objects") == Some(FileType::Directory)
+        && kind("refs") == Some(FileType::Directory)
 }
 
 /// A repository in a workspace.
@@ -92,6 +137,7 @@ const OF_A_WORKTREE: [&str; 3] = ["commondir", "gitdir", "config.worktree"];
 /// A file that points somewhere holds no more than this.
 const POINTER: u64 = 4096;
 const LARGEST_CONFIG: u64 = 1 << 20;
+const LARGEST_INDEX: u64 = 64 << 20;
 
 /// The text of a small regular file; anything else is no answer.
 fn text(path: &Path, most: u64) -> Option<String> {
@@ -102,8 +148,11 @@ impl Repository {
     pub(crate) fn of(checkout: &Checkout) -> Option<Self> {
         let Checkout { workspace, folder } = checkout;
         let entry = folder.join(".git");
-        let kind = folder::kind(&entry)?;
+        let kind = folder::kind(&entry);
+        let bare = kind.is_none() && folder == workspace && is_bare(folder);
+        let kind = if bare { FileType::Directory } else { kind? };
         let own = match kind {
+            _ if bare => folder.clone(),
             FileType::Directory => entry.clone(),
             FileType::Symlink => fs::canonicalize(&entry).ok().filter(|own| own.is_dir())?,
             FileType::RegularFile => {
@@ -130,8 +179,13 @@ impl Repository {
             loose: Vec::new(),
         };
         let inside = own.starts_with(workspace) && common.starts_with(workspace);
+        // Of a folder above only what lies in it itself is opened.
+        let around = folder != workspace
+            && workspace.starts_with(folder)
+            && kind == FileType::Directory
+            && own == common;
         // A `.git` that a command wrote must not open or touch whatever it points at.
-        if !inside && (folder != workspace || !links_back(&entry, &own, &common)) {
+        if !inside && !around && (folder != workspace || !links_back(&entry, &own, &common)) {
             found.frozen.clone_from(&found.watched);
             return Some(found);
         }
@@ -145,6 +199,8 @@ impl Repository {
         }
         let mut places = vec![common.clone(), own];
         places.dedup();
+        // The workspace itself is a mount already.
+        places.retain(|place| place != workspace);
         (found.pinned, found.outside) = places.into_iter().partition(|place| place.starts_with(workspace));
         found.follow_links(&common);
         found.watched.sort();
@@ -152,7 +208,9 @@ impl Repository {
         found.frozen = found.watched.iter().filter(|path| folder::kind(path).is_some()).cloned().collect();
         // A mount keeps its own folder in its place, not those above it.
         let inside = |above: &&Path| {
-            *above != workspace && *above != common && above.iter().any(|name| name == ".git")
+            *above != workspace
+                && *above != common
+                && (above.starts_with(&common) || above.iter().any(|name| name == ".git"))
         };
         let above = |path: &PathBuf| -> Vec<PathBuf> {
             path.ancestors().skip(1).take_while(inside).map(Path::to_owned).collect()
@@ -190,21 +248,33 @@ impl Repository {
         }
     }
 
-    /// Puts what could be planted in its place, so that it can be frozen: an empty folder of hooks, and a
-    /// `commondir` that says what is true without it. Returns the latter when it was not there.
-    pub(crate) fn occupy(&self) -> io::Result<Option<PathBuf>> {
-        let Some(common) = &self.common else { return Ok(None) };
-        let folder = Folder::open(common)?;
-        let (hooks, file) = (OsStr::new("hooks"), OsStr::new("commondir"));
-        if folder.stat(hooks).is_err() {
-            folder.make(hooks)?;
+    /// Puts what could be planted in its place, so that it can be frozen: an empty folder of hooks, a `commondir` that says
+    /// what is true without it, and an empty configuration of the worktree, which git reads once an extension is switched
+    /// on; also in the parts that belong to submodules and worktrees. Returns the files that were not there, with what is
+    /// in them.
+    pub(crate) fn occupy(&self) -> io::Result<Vec<(PathBuf, &'static [u8])>> {
+        let Some(common) = &self.common else { return Ok(Vec::new()) };
+        let mut put = Vec::new();
+        for place in self.watched.iter().filter_map(|path| path.parent()) {
+            // Of what links point to, nothing.
+            let ours =
+                place == common || place.starts_with(common.join("modules")) || is_worktree(place, common);
+            if !ours || (place != common && !place.join("HEAD").exists()) {
+                continue;
+            }
+            // One that cannot be occupied, nobody inside can plant either.
+            let Ok(folder) = Folder::open(place) else { continue };
+            if !is_worktree(place, common) {
+                if folder.stat(OsStr::new("hooks")).is_err() {
+                    folder.make(OsStr::new("hooks"))?;
+                }
+                put.extend(occupy(&folder, place, "commondir", PLACEHOLDER)?);
+            }
+            put.extend(occupy(&folder, place, "config.worktree", NOTHING)?);
         }
-        if folder.stat(file).is_ok() {
-            // One that an earlier run left behind is ours to remove again.
-            return Ok((folder.read(file, POINTER)? == PLACEHOLDER).then(|| common.join(file)));
-        }
-        folder.create(file, PLACEHOLDER, 0o644, None)?;
-        Ok(Some(common.join(file)))
+        put.sort();
+        put.dedup();
+        Ok(put)
     }
 
     /// What must not change, with its content.
@@ -247,4 +317,24 @@ fn links_back(entry: &Path, own: &Path, common: &Path) -> bool {
     })
 }
 
-pub(crate) const PLACEHOLDER: &[u8] = b".\n";
+fn is_worktree(place: &Path, common: &Path) -> bool {
+    place.parent() == Some(&common.join("worktrees"))
+}
+
+/// Makes a file that is not there; one that an earlier run left behind is ours to remove again.
+fn occupy(
+    folder: &Folder,
+    place: &Path,
+    name: &str,
+    content: &'static [u8],
+) -> io::Result<Option<(PathBuf, &'static [u8])>> {
+    let file = OsStr::new(name);
+    let ours = match folder.stat(file) {
+        Ok(_) => folder.read(file, POINTER).is_ok_and(|found| found == content),
+        Err(_) => folder.create(file, content, 0o644, None).map(|()| true)?,
+    };
+    Ok(ours.then(|| (place.join(name), content)))
+}
+
+const PLACEHOLDER: &[u8] = b".\n";
+const NOTHING: &[u8] = b"";

@@ -12,6 +12,7 @@ mod filter;
 mod folder;
 mod git;
 mod guarantee;
+mod index;
 mod mounts;
 mod places;
 pub(crate) mod plan;
@@ -191,7 +192,7 @@ impl Builder {
             environment,
             cwd: self.profile.workspaces.first().cloned(),
             timeout: self.timeout,
-            profile: self.profile,
+            profile: Arc::new(self.profile),
             baseline: Arc::default(),
         };
         let held = Held { force: shared.put_in_force(session), tmp, placeholders };
@@ -293,7 +294,7 @@ fn default_memory() -> Option<u64> {
 
 /// What stays the same when a sandbox is set up anew.
 struct Shared {
-    profile: Profile,
+    profile: Arc<Profile>,
     baseline: Arc<Baseline>,
     environment: Environment,
     cwd: Option<PathBuf>,
@@ -318,7 +319,7 @@ impl Shared {
     fn put_in_force(&self, session: Session) -> Arc<session::Force> {
         Arc::new(session::Force::new(
             session,
-            self.profile.checkouts(),
+            self.profile.clone(),
             self.baseline.clone(),
             self.environment.clone(),
             self.cwd.clone(),

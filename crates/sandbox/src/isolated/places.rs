@@ -2,7 +2,7 @@
 
 use super::{
     folder::Folder,
-    git::{Checkout, PLACEHOLDER, Repository},
+    git::{Checkout, Repository},
 };
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::{
@@ -83,24 +83,26 @@ fn sweep(place: &Path) {
     }
 }
 
-/// A `commondir` in a repository that had none, removed with the last sandbox that uses it.
+/// A file in a repository that had none of this name, removed with the last sandbox that uses it.
 pub(crate) struct Placeholder {
     path: PathBuf,
+    content: &'static [u8],
     lock: fs::File,
 }
 
 impl Placeholder {
-    /// Puts one into each repository. Where that is not possible, nobody inside can do it either.
+    /// Puts them into each repository. Where that is not possible, nobody inside can do it either.
     pub(crate) fn put(checkouts: &[Checkout]) -> Vec<Self> {
         let repositories = checkouts.iter().filter_map(Repository::of);
-        repositories.filter_map(|repository| Self::hold(repository.occupy().ok()??).ok()).collect()
+        let occupied = repositories.filter_map(|repository| repository.occupy().ok()).flatten();
+        occupied.filter_map(|(path, content)| Self::hold(path, content).ok()).collect()
     }
 
-    fn hold(path: PathBuf) -> io::Result<Self> {
+    fn hold(path: PathBuf, content: &'static [u8]) -> io::Result<Self> {
         let (folder, name) = Folder::above(&path)?;
         let (lock, _) = folder.file(name)?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)?;
-        Ok(Self { path, lock })
+        Ok(Self { path, content, lock })
     }
 }
 
@@ -109,7 +111,7 @@ impl Drop for Placeholder {
         let last = rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         if last
             && let Ok((folder, name)) = Folder::above(&self.path)
-            && folder.read(name, 16).is_ok_and(|content| content == PLACEHOLDER)
+            && folder.read(name, 16).is_ok_and(|content| content == self.content)
         {
             let _ = folder.remove(name);
         }

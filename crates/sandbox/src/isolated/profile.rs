@@ -317,6 +317,9 @@ pub(crate) struct Profile {
 #[derive(Debug)]
 pub(crate) struct Looked {
     at: Instant,
+    /// What the look cost, and for how long commands have run since.
+    took: Duration,
+    run: Duration,
     workspaces: Vec<PathBuf>,
     found: Vec<Checkout>,
 }
@@ -327,6 +330,9 @@ pub(crate) struct Sockets {
     at: Instant,
     found: Vec<PathBuf>,
 }
+
+/// How many times longer than a look commands run before there is another.
+const WORTH: u32 = 50;
 
 /// How long a look for nested repositories holds.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -345,10 +351,35 @@ impl Profile {
         {
             return looked.found.clone();
         }
-        let found: Vec<Checkout> = self.workspaces.iter().flat_map(|path| Checkout::all(path)).collect();
-        let (at, workspaces) = (Instant::now(), self.workspaces.clone());
-        *looked = Some(Looked { at, workspaces, found: found.clone() });
+        let now = self.look();
+        let found = now.found.clone();
+        *looked = Some(now);
         found
+    }
+
+    fn look(&self) -> Looked {
+        let at = Instant::now();
+        let all = |path: &PathBuf| Checkout::all(path, self.home.as_deref());
+        let found = self.workspaces.iter().flat_map(all).collect();
+        let workspaces = self.workspaces.clone();
+        Looked { at, took: at.elapsed(), run: Duration::ZERO, workspaces, found }
+    }
+
+    /// Folders that have become repositories since the latest look, after a command that ran for so long. Looked for only
+    /// once commands have run for much longer than a look takes, so that short ones are not slowed down.
+    pub(crate) fn new_repositories(&self, run: Duration) -> Vec<PathBuf> {
+        let mut guard = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(looked) = guard.as_mut() else { return Vec::new() };
+        looked.run += run;
+        if looked.run < looked.took * WORTH {
+            return Vec::new();
+        }
+        let now = self.look();
+        let known: BTreeSet<&Path> = looked.found.iter().map(|checkout| checkout.folder.as_path()).collect();
+        let folders = now.found.iter().map(|checkout| &checkout.folder);
+        let new = folders.filter(|folder| !known.contains(folder.as_path())).cloned().collect();
+        *guard = Some(now);
+        new
     }
 
     /// Workspaces as the mounts see them.

@@ -5,7 +5,8 @@ use super::{
     git::{Checkout, Repository},
     places::Temporary,
     plan::{Network, Plan, Tier},
-    restore::{Baseline, Snapshot},
+    profile::Profile,
+    restore::{Baseline, Snapshot, Turn},
 };
 use crate::{
     Outcome,
@@ -25,9 +26,9 @@ use rustix::{
 use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long the whole set-up may take before the tier counts as unusable.
@@ -74,7 +75,7 @@ pub(crate) struct Force {
 impl Force {
     pub(crate) fn new(
         session: Session,
-        checkouts: Vec<Checkout>,
+        profile: Arc<Profile>,
         baseline: Arc<Baseline>,
         environment: Environment,
         cwd: Option<PathBuf>,
@@ -88,7 +89,8 @@ impl Force {
         };
         let summary = format!("isolation: {}, network {}{by}", plan.tier, plan.network.name());
         let memory = plan.caps.memory;
-        let rules = Arc::new(Rules { plan, checkouts, baseline, summary });
+        let checkouts = profile.checkouts();
+        let rules = Arc::new(Rules { plan, profile, checkouts, baseline, summary });
         let local = Local {
             pool: Pool::new(zygote.clone()),
             environment,
@@ -125,27 +127,51 @@ impl Force {
 /// What is remarked about calls.
 struct Rules {
     plan: Plan,
+    profile: Arc<Profile>,
     checkouts: Vec<Checkout>,
     baseline: Arc<Baseline>,
     summary: String,
 }
 
-impl Observer for Rules {
-    /// Where git cannot be frozen, it is put back; and what is not there cannot be frozen in any tier.
-    fn begin(&self) -> Box<dyn FnOnce() -> Vec<String> + Send> {
+impl Rules {
+    fn watch(&self) -> Option<Turn> {
         let absent = &self.plan.absent;
         if self.plan.tier == Tier::Namespaces && absent.is_empty() {
-            return Box::new(Vec::new);
+            return None;
         }
-        let turn = self.baseline.begin(|| {
+        Some(self.baseline.begin(|| {
             let repositories = self.checkouts.iter().filter(|_| self.plan.tier == Tier::Landlock);
             let start_up = absent.first().and_then(|first| first.parent());
             let start_up = start_up.map(|folder| Snapshot::take(absent.clone(), None, folder));
             let repositories =
                 repositories.filter_map(Repository::of).map(|repository| repository.snapshot());
             repositories.chain(start_up).collect()
-        });
-        Box::new(move || turn.finish())
+        }))
+    }
+}
+
+fn new_repository(folder: &Path) -> String {
+    format!(
+        "new in the workspace: the repository {}; git on the host runs what its configuration and hooks say, also from the \
+         repository around it when that lists it: look at them before you use git there",
+        folder.display()
+    )
+}
+
+impl Observer for Rules {
+    /// Where git cannot be frozen, it is put back; and what is not there cannot be frozen in any tier. Repositories that
+    /// are new are named.
+    fn begin(&self) -> Box<dyn FnOnce() -> Vec<String> + Send> {
+        let turn = self.watch();
+        let (profile, began) = (self.profile.clone(), Instant::now());
+        Box::new(move || {
+            let mut remarks = turn.map(Turn::finish).unwrap_or_default();
+            let new = profile.new_repositories(began.elapsed());
+            remarks.extend(new.iter().take(MOST_UNGUARDED).map(|folder| new_repository(folder)));
+            let more = new.len().saturating_sub(MOST_UNGUARDED);
+            remarks.extend((more > 0).then(|| format!("{more} more repositories are new in the workspace")));
+            remarks
+        })
     }
 
     fn remarks(&self, outcome: &Outcome, text: &[u8]) -> Vec<String> {

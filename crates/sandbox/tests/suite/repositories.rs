@@ -385,3 +385,111 @@ async fn a_link_that_appears_later_stops_no_command() {
         assert!(response.notes.iter().any(named), "{}: {response:?}", sandbox.tier());
     }
 }
+
+const COMMIT: &str = "git add . && git -c user.name=a -c user.email=a@b commit -qm a";
+
+#[tokio::test]
+async fn the_configuration_of_a_worktree_cannot_be_planted() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let (workspace, linked) = (folder.path().join("work"), folder.path().join("linked"));
+        let at = workspace.to_str().unwrap();
+        run("git", &["init", "-q", at]);
+        let who = ["-C", at, "-c", "user.name=a", "-c", "user.email=a@b"];
+        run("git", &[&who[..], &["commit", "-q", "--allow-empty", "-m", "a"]].concat());
+        run("git", &["-C", at, "worktree", "add", "-q", linked.to_str().unwrap()]);
+        run("git", &["-C", at, "config", "extensions.worktreeConfig", "true"]);
+        let places = [".git/config.worktree", ".git/worktrees/linked/config.worktree"];
+        for root in [&workspace, &linked] {
+            let sandbox = build(tier, root);
+            for place in places {
+                let file = workspace.join(place).display().to_string();
+                let script = format!(
+                    "printf '[core]\\n\\tfsmonitor = evil\\n' > {file}; rm -f {file}; mv /tmp/x {file}"
+                );
+                let response = sh(&sandbox, &script).await;
+                let text = fs::read_to_string(workspace.join(place)).unwrap_or_default();
+                assert_eq!(text, "", "{tier}, {}: {response:?}", root.display());
+            }
+            let response = sh(&sandbox, &format!("touch {} && {COMMIT}", tier.name())).await;
+            assert!(response.outcome.success(), "{tier}: {response:?}");
+            drop(sandbox);
+            for place in places {
+                assert!(!workspace.join(place).exists(), "{tier}: it goes with the sandbox");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repository_that_a_command_made_is_named_and_then_guarded() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let workspace = folder.path().join("work");
+        run("git", &["init", "-q", workspace.to_str().unwrap()]);
+        let sandbox = build(tier, &workspace);
+        // One where programs fill in files, which nobody walks through, but listed; and one that is not.
+        let script = format!(
+            "for at in target/sub libs/own; do git init -q $at; (cd $at; echo a > a; {COMMIT}); done; \
+             git update-index --add --cacheinfo 160000,$(git -C target/sub rev-parse HEAD),target/sub; sleep 1"
+        );
+        let response = sh(&sandbox, &script).await;
+        for name in ["target/sub", "libs/own"] {
+            let named = |note: &String| note.contains("new in the workspace") && note.contains(name);
+            assert_eq!(
+                response.notes.iter().filter(|note| named(note)).count(),
+                1,
+                "{tier}, {name}: {response:?}"
+            );
+        }
+        // As long as a plan is trusted.
+        tokio::time::sleep(Duration::from_millis(2100)).await;
+        let script = "for at in target/sub libs/own; do git -C $at config core.fsmonitor evil; done; true";
+        let response = sh(&sandbox, script).await;
+        assert!(
+            !response.notes.iter().any(|note| note.contains("new in the workspace")),
+            "{tier}: {response:?}"
+        );
+        for name in ["target/sub", "libs/own"] {
+            let config = fs::read_to_string(workspace.join(name).join(".git/config")).unwrap();
+            assert!(!config.contains("evil"), "{tier}, {name}: {response:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_folder_of_a_repository_can_be_committed_in_and_a_bare_one_is_guarded() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let (root, bare) = (folder.path().join("root"), folder.path().join("bare"));
+        let workspace = root.join("packages/one");
+        fs::create_dir_all(&workspace).unwrap();
+        run("git", &["init", "-q", root.to_str().unwrap()]);
+        run("git", &["init", "-q", "--bare", bare.to_str().unwrap()]);
+        fs::write(root.join("other"), "").unwrap();
+        let evil = |git: &Path| {
+            let git = git.display();
+            format!(
+                "echo evil > {git}/hooks/pre-commit; git config core.fsmonitor evil; echo evil >> {git}/config; \
+                 echo ../evil > {git}/commondir; echo evil > {git}/config.worktree; true"
+            )
+        };
+        for (place, git) in [(&workspace, root.join(".git")), (&bare, bare.clone())] {
+            let state = || {
+                let config = fs::read_to_string(git.join("config")).unwrap();
+                (config, names(&git.join("hooks")), names(&git).iter().any(|name| name == "commondir"))
+            };
+            let before = state();
+            let sandbox = build(tier, place);
+            if place != &bare {
+                let response = sh(&sandbox, &format!("touch a && {COMMIT} && git log --oneline")).await;
+                assert!(response.outcome.success(), "{tier}: {response:?}");
+                let response = sh(&sandbox, "echo changed > ../../other").await;
+                assert!(!response.outcome.success(), "{tier}: only the repository is open: {response:?}");
+            }
+            sh(&sandbox, &evil(&git)).await;
+            drop(sandbox);
+            assert_eq!(state(), before, "{tier}, {}", place.display());
+        }
+    }
+}
