@@ -2,7 +2,11 @@
 
 use crate::support::{eventually, launch, plain, printed};
 use serde_json::json;
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 use testkit::{Launch, Workspace};
 
 /// A workspace with a repository, and a folder for the server's temporary files.
@@ -54,8 +58,8 @@ fn groups(folder: &Path, prefix: &str, found: &mut Vec<String>) {
 #[test]
 fn every_orderly_end_leaves_nothing() {
     let place = Place::new();
-    let call =
-        place.launch().command("call").args(["Bash", "--command", "echo hi > /tmp/x"]).spawn().unwrap();
+    let mut call = place.launch().command("call");
+    let call = call.args(["Bash", "--command", "echo hi > /tmp/x"]).stdout(Stdio::null()).spawn().unwrap();
     let pid = call.id();
     assert!(call.wait_with_output().unwrap().status.success());
     assert_eq!(place.left(pid), [""; 0], "call");
