@@ -79,10 +79,11 @@ impl Place {
         Ok(tree)
     }
 
-    /// As ours, with a snapshot of what is there first.
-    fn git_restore(&self, tree: &str) -> Result<()> {
-        self.git_create()?;
-        self.git(&["read-tree", "-u", "--reset", tree]).map(|_| ())
+    /// As ours, with a snapshot of what is there first, and the names of what changed.
+    fn git_restore(&self, tree: &str) -> Result<String> {
+        let before = self.git_create()?;
+        self.git(&["read-tree", "-u", "--reset", tree])?;
+        self.git(&["diff-tree", "-r", "--name-status", &before, tree])
     }
 }
 
@@ -123,14 +124,16 @@ pub(crate) fn snapshots(subjects: &Subjects, report: &mut Report) -> Result<()> 
             let text = ours.time(|| client.text("snapshot_restore", &json!({ "name": "base" })))?;
             ensure!(text.contains(&format!("({count} file(s) changed)")), "{text}");
             place.change(count)?;
-            git.time(|| place.git_restore(&base))?;
+            let names = git.time(|| place.git_restore(&base))?;
+            ensure!(names.lines().count() == count, "{names}");
         }
         row(&format!("restore, {count} changed"), ours.median(), git.median(), Duration::from_millis(most));
     }
     report.note(
         "git works in a repository of its own with `core.fsync=all` and `core.fsyncMethod=batch`, since ours is on \
          disk when it answers. Create is `add -A`, `write-tree`, `commit-tree` and `update-ref`; restore is the same, \
-         since ours keeps what is there first, and then `read-tree -u --reset`. Ours waits until what was there and \
+         since ours keeps what is there first, then `read-tree -u --reset`, and `diff-tree`, since ours names what \
+         changed. Ours waits until what was there and \
          what it is about to do is on disk, so that an answered restore outlasts a power cut: the next start finishes \
          it. The restored files themselves follow after the answer; git has no command that has them on disk. Before \
          each is timed, everything that was written so far is on disk, so that neither waits for the changes to the \

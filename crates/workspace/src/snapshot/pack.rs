@@ -288,9 +288,7 @@ impl PackWriter {
             self.spool.memory[..HEADER].copy_from_slice(&header);
             let trailer: [u8; 20] = Sha1::digest(&self.spool.memory).into();
             self.spool.memory.extend_from_slice(&trailer);
-            let mut pack = temporary(&folder)?;
-            pack.write_all(&self.spool.memory)?;
-            (pack, Some(self.spool.memory), trailer)
+            (None, self.spool.memory, trailer)
         } else {
             self.spool.flush()?;
             let mut pack = self.spool.file.take().ok_or_else(|| io::Error::other("no pack file"))?;
@@ -298,31 +296,66 @@ impl PackWriter {
             pack.seek(SeekFrom::Start(0))?;
             let trailer = digest(&mut pack)?;
             pack.write_all(&trailer)?;
-            (pack, None, trailer)
+            (Some(pack), Vec::new(), trailer)
         };
         self.objects.sort_unstable_by_key(|object| object.0);
         let objects = self.objects.iter().map(|(id, at, _)| (*id, *at)).collect();
         let place = folder.join(format!("pack-{}.pack", Oid(trailer)));
         let index = encode_index(&self.objects, &trailer);
-        let index = Part::new(&folder, place.with_extension("idx"), index)?;
-        Ok(Written { pack: Part { file: pack, content, place }, index, objects })
+        let index = Part::new(&folder, place.with_extension("idx"), index);
+        Ok(Written {
+            pack: Part { aside: pack, content, ..Part::new(&folder, place, Vec::new()) },
+            index,
+            objects,
+        })
     }
 }
 
-/// A file of the store in the making.
+/// A file of the store in the making: in memory, or written aside.
 pub(super) struct Part {
-    pub(super) file: NamedTempFile,
-    /// The same, where it was in memory anyway.
-    pub(super) content: Option<Vec<u8>>,
+    content: Vec<u8>,
+    aside: Option<NamedTempFile>,
+    /// Where it is written aside.
+    folder: PathBuf,
     pub(super) place: PathBuf,
 }
 
 impl Part {
-    /// Writes content aside.
-    pub(super) fn new(folder: &Path, place: PathBuf, content: Vec<u8>) -> io::Result<Self> {
-        let mut file = temporary(folder)?;
-        file.write_all(&content)?;
-        Ok(Self { file, content: Some(content), place })
+    pub(super) fn new(folder: &Path, place: PathBuf, content: Vec<u8>) -> Self {
+        Self { content, aside: None, folder: folder.to_owned(), place }
+    }
+
+    /// What is in memory of it.
+    pub(super) fn content(&self) -> Option<&[u8]> {
+        self.aside.is_none().then_some(&self.content)
+    }
+
+    /// A file of its content, which has no place yet.
+    pub(super) fn write(&self) -> io::Result<NamedTempFile> {
+        let mut file = temporary(&self.folder)?;
+        file.write_all(&self.content)?;
+        Ok(file)
+    }
+
+    /// Writes it aside, when it is not.
+    pub(super) fn put_aside(&mut self) -> io::Result<()> {
+        if self.aside.is_none() {
+            self.aside = Some(self.write()?);
+            self.content = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Where it was written aside.
+    pub(super) fn aside(&self) -> Option<&NamedTempFile> {
+        self.aside.as_ref()
+    }
+
+    /// Puts it in its place.
+    pub(super) fn persist(mut self) -> io::Result<File> {
+        self.put_aside()?;
+        let aside = self.aside.ok_or_else(|| io::Error::other("nothing was written"))?;
+        Ok(aside.persist(self.place)?)
     }
 }
 
@@ -626,9 +659,10 @@ mod tests {
         assert_eq!(writer.put_stream(&b"shrunk"[..], 8).unwrap(), None);
         assert_eq!(writer.put_stream(&b"grown beyond"[..], 8).unwrap(), None);
         let Written { pack, index, objects } = writer.write().unwrap();
-        pack.file.persist(&pack.place).unwrap();
-        index.file.persist(&index.place).unwrap();
-        let pack = Pack::new(pack.place, objects).unwrap();
+        let place = pack.place.clone();
+        pack.persist().unwrap();
+        index.persist().unwrap();
+        let pack = Pack::new(place, objects).unwrap();
         let again = Pack::open(&pack.path.with_extension("idx")).unwrap();
         assert_eq!(again.objects, pack.objects);
         assert!(is_sound(&pack.path.with_extension("idx")));
@@ -672,8 +706,9 @@ mod tests {
         writer.put(Kind::Blob, Kind::Blob.id(b"one"), b"one").unwrap();
         let Written { pack, index, .. } = writer.write().unwrap();
         let [(pack, whole), (index, names)] = [pack, index].map(|part| {
-            part.file.persist(&part.place).unwrap();
-            (part.place.clone(), fs::read(part.place).unwrap())
+            let place = part.place.clone();
+            part.persist().unwrap();
+            (place.clone(), fs::read(place).unwrap())
         });
         assert!(is_sound(&index));
         for (path, bytes) in [(&pack, &whole), (&index, &names)] {

@@ -27,7 +27,7 @@ use std::{
 /// for all. The intent on disk makes up for a crash in between.
 const ONE_BY_ONE: usize = 100;
 /// Files for which a second thread is worth its start.
-const ALONE: usize = 32;
+const ALONE: usize = 6;
 
 /// What happened to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,11 +306,14 @@ fn write_all(
         fresh.add(work(files)?);
         return Ok(());
     }
-    let share = files.len().div_ceil(walk::threads());
+    let mut parts = files.chunks(files.len().div_ceil(walk::threads()));
+    let first = parts.next().unwrap_or_default();
     let parts = std::thread::scope(|scope| {
-        let running: Vec<_> = files.chunks(share).map(|part| scope.spawn(move || work(part))).collect();
+        let running: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let mut done = vec![work(first)];
         let died = || Err(io::Error::other("a thread that wrote files died").into());
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
+        done.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())));
+        done
     });
     for part in parts {
         fresh.add(part?);

@@ -25,6 +25,7 @@ use std::{
     thread::JoinHandle,
     time::SystemTime,
 };
+use tempfile::NamedTempFile;
 
 /// What a crash may leave behind starts so.
 pub(super) const TEMPORARY: &str = "tmp_";
@@ -222,7 +223,7 @@ impl Store {
                 match source {
                     Source::Content(content) => {
                         let folder = place.parent().unwrap_or(&self.root);
-                        Part::new(folder, place.clone(), content.to_vec())?.file.persist(place)?;
+                        Part::new(folder, place.clone(), content.to_vec()).persist()?;
                     }
                     // What is no longer aside is in its place.
                     Source::Aside(aside) => drop(found(fs::rename(self.root.join(aside), place))?),
@@ -283,7 +284,7 @@ impl Store {
         self.lock().all.iter().any(|pack| pack.offset(id).is_some())
     }
 
-    /// Writes what the writer collected, and the files that refer to it, aside.
+    /// What the writer collected, and the files that refer to it, ready to become part of the store.
     pub(crate) fn stage(&self, writer: PackWriter, files: Vec<Draft>) -> io::Result<Staged<'_>> {
         self.narrow().save(&self.root)?;
         let (mut parts, mut pack) = (Vec::new(), None);
@@ -293,7 +294,7 @@ impl Store {
             parts.extend([content, index]);
         }
         for draft in files {
-            parts.push(Part::new(&self.root, draft.path, draft.content.into_bytes())?);
+            parts.push(Part::new(&self.root, draft.path, draft.content.into_bytes()));
         }
         Ok(Staged { store: self, parts, pack })
     }
@@ -559,55 +560,79 @@ impl Staged<'_> {
 
     fn name(mut self, wait: Wait) -> io::Result<Option<Pack>> {
         let mut covered = self.store.covered();
-        if wait == Wait::Lasting && !self.parts.is_empty() {
-            *covered = Some(Covered { record: self.write_ahead()?, fresh: Fresh::default() });
-        }
-        let here = covered.as_mut().filter(|_| wait != Wait::Whole);
-        match here {
+        let lasting = wait == Wait::Lasting && !self.parts.is_empty();
+        let files = if lasting {
+            let (record, files) = self.write_ahead()?;
+            *covered = Some(Covered { record, fresh: Fresh::default() });
+            files
+        } else {
+            self.parts.iter_mut().try_for_each(Part::put_aside)?;
+            Vec::new()
+        };
+        match covered.as_mut().filter(|_| wait != Wait::Whole) {
             Some(Covered { record, fresh }) => {
-                for Part { file, place, .. } in self.parts {
-                    fresh.replaced.extend(self.store.keep_a_while(CWD, place.as_os_str()));
-                    fresh.files.push(file.persist(place)?);
+                let files = files.into_iter().chain(std::iter::repeat_with(|| None));
+                for (part, file) in self.parts.into_iter().zip(files) {
+                    fresh.replaced.extend(self.store.keep_a_while(CWD, part.place.as_os_str()));
+                    fresh.files.push(match file {
+                        Some(file) => file.persist(part.place)?,
+                        None => part.persist()?,
+                    });
                 }
                 record.placed()?;
             }
             None => {
-                let files: Vec<_> =
-                    self.parts.iter().map(|part| Unsynced::File(part.file.as_file())).collect();
-                sync_all(&files)?;
-                for Part { file, place, .. } in self.parts {
-                    file.persist(place)?;
+                let files =
+                    self.parts.iter().filter_map(Part::aside).map(|file| Unsynced::File(file.as_file()));
+                sync_all(&files.collect::<Vec<_>>())?;
+                for part in self.parts {
+                    part.persist()?;
                 }
             }
         }
         self.pack.map(|(path, objects)| Pack::new(path, objects)).transpose()
     }
 
-    /// Has everything on disk in a record.
-    fn write_ahead(&mut self) -> io::Result<Record> {
+    /// Has everything on disk in a record, and writes files of what is in memory while it waits for that; for each
+    /// part, the file.
+    fn write_ahead(&mut self) -> io::Result<(Record, Vec<Option<NamedTempFile>>)> {
         let root = &self.store.root;
-        let size = |part: &Part| part.content.as_ref().map_or(0, Vec::len);
+        let size = |part: &Part| part.content().map_or(0, <[u8]>::len);
         if self.parts.iter().map(size).sum::<usize>() > MOST_AHEAD {
-            for part in self.parts.iter_mut().filter(|part| size(part) > LARGE) {
-                part.content = None;
-            }
+            self.parts.iter_mut().filter(|part| size(part) > LARGE).try_for_each(Part::put_aside)?;
         }
-        let aside = self.parts.iter().filter(|part| part.content.is_none());
-        let aside: Vec<_> = aside.map(|part| Unsynced::File(part.file.as_file())).collect();
+        let aside: Vec<_> = self.parts.iter().filter_map(Part::aside).collect();
+        let aside: Vec<_> = aside.into_iter().map(|file| Unsynced::File(file.as_file())).collect();
         if !aside.is_empty() {
             // Their names too must be there before the record tells of them.
             let folder = File::open(root.join("objects/pack"))?;
             sync_all(&[aside, vec![Unsynced::File(&folder)]].concat())?;
         }
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
-        let parts = self.parts.iter().map(|part| {
-            let source = match &part.content {
-                Some(content) => Source::Content(content),
-                None => Source::Aside(below(part.file.path())),
-            };
-            (below(&part.place), source)
+        let parts = || {
+            self.parts.iter().map(|part| {
+                let source = match part.aside() {
+                    Some(file) => Source::Aside(below(file.path())),
+                    None => Source::Content(part.content().unwrap_or_default()),
+                };
+                (below(&part.place), source)
+            })
+        };
+        let write = |part: &Part| part.content().map(|_| part.write()).transpose();
+        let (record, files) = std::thread::scope(|scope| {
+            let record = scope.spawn(|| Record::write(root, parts()));
+            let files = self.parts.iter().map(write).collect::<io::Result<Vec<_>>>();
+            (record.join().unwrap_or_else(|_| Err(io::Error::other("the thread that wrote died"))), files)
         });
-        Record::write(root, parts)
+        match (record, files) {
+            (Ok(record), Ok(files)) => Ok((record, files)),
+            (Ok(mut record), Err(error)) => {
+                // Nobody was told of it, so nobody may find it.
+                let _ = record.done();
+                Err(error)
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 }
 
