@@ -27,6 +27,11 @@ const B: f32 = 0.75;
 /// Dead symbols that are not worth the work.
 const FEW: usize = 2048;
 
+/// A question whose words occur more often than once in so many symbols goes through all of them in order.
+const MANY: usize = 20;
+/// Scores that are looked at together.
+const BLOCK: usize = 64;
+
 /// An index of the symbols of many files.
 #[derive(Default)]
 pub struct Index {
@@ -35,6 +40,9 @@ pub struct Index {
     /// What most of the postings share.
     packed: Vec<u8>,
     records: Vec<Record>,
+    /// How many words each symbol has, at least 1; 0 when it has gone. Apart from the rest, since every question goes
+    /// through many of them.
+    lens: Vec<u8>,
     segments: Vec<Segment>,
     files: HashMap<Arc<Path>, u32>,
     dead: usize,
@@ -61,7 +69,33 @@ pub struct Filter<'a> {
     pub languages: &'a [Language],
 }
 
+/// The best symbols so far, best first; of equals the first.
+struct Best {
+    limit: usize,
+    all: Vec<(f32, u32)>,
+}
+
+impl Best {
+    /// What a symbol must exceed to come in.
+    fn least(&self) -> f32 {
+        if self.all.len() < self.limit { 0.0 } else { self.all.last().map_or(0.0, |(score, _)| *score) }
+    }
+
+    fn take(&mut self, score: f32, id: u32) {
+        let before = |(other, by): &(f32, u32)| *other > score || *other == score && *by < id;
+        if self.all.len() < self.limit || self.all.last().is_some_and(|worst| !before(worst)) {
+            let at = self.all.partition_point(before);
+            self.all.insert(at, (score, id));
+            self.all.truncate(self.limit);
+        }
+    }
+}
+
 impl Filter<'_> {
+    fn is_empty(&self) -> bool {
+        self.kinds.is_empty() && self.languages.is_empty()
+    }
+
     fn lets(&self, tag: u8) -> bool {
         let kind = self.kinds.is_empty() || self.kinds.contains(&kind_of(tag));
         let language = self.languages.is_empty() || self.languages.contains(&language_of(tag));
@@ -140,6 +174,7 @@ impl Index {
             + self.postings.capacity() * size_of::<Postings>()
             + self.packed.capacity()
             + self.records.capacity() * size_of::<Record>()
+            + self.lens.capacity()
             + self.segments.capacity() * size_of::<Segment>()
             + self.files.capacity() * (size_of::<(Arc<Path>, u32)>() + 1)
             + (self.scores.capacity() + self.touched.capacity()) * 4
@@ -151,6 +186,7 @@ impl Index {
         self.pack();
         self.postings.shrink_to_fit();
         self.records.shrink_to_fit();
+        self.lens.shrink_to_fit();
         self.segments.shrink_to_fit();
         self.files.shrink_to_fit();
     }
@@ -176,6 +212,7 @@ impl Index {
         let first = self.records.len() as u32;
         self.words += facts.records.iter().map(|record| u64::from(record.len)).sum::<u64>();
         self.records.extend_from_slice(&facts.records);
+        self.lens.extend(facts.records.iter().map(|record| record.len.max(1)));
         facts.each(|symbol, word, weight| {
             let term = self.terms.intern(word) as usize;
             if term == self.postings.len() {
@@ -198,6 +235,7 @@ impl Index {
             self.words -= u64::from(record.len);
             record.tag = Record::DEAD;
         }
+        self.lens[first..end].fill(0);
         self.dead += end - first;
         if self.dead > FEW && self.dead > self.records.len() / 3 {
             self.renumber();
@@ -212,6 +250,7 @@ impl Index {
             new_ids.push(self.records.len() as u32);
             if record.tag != Record::DEAD {
                 self.records.push(*record);
+                self.lens.push(record.len.max(1));
             }
         }
         for (term, postings) in old.postings.iter().enumerate() {
@@ -252,52 +291,89 @@ impl Index {
                 add(&plain.collect::<String>());
             }
         }
-        self.score(&terms);
-        let mut best: Vec<(f32, u32)> = Vec::with_capacity(limit + 1);
-        let mut total = 0;
-        for &id in &self.touched {
-            if !filter.lets(self.records[id as usize].tag) {
-                continue;
-            }
-            total += 1;
-            let score = self.scores[id as usize];
-            if best.len() < limit || best.last().is_some_and(|worst| score > worst.0) {
-                let at = best.partition_point(|(other, by)| *other > score || *other == score && *by < id);
-                best.insert(at, (score, id));
-                best.truncate(limit);
-            }
-        }
-        for &id in &self.touched {
-            self.scores[id as usize] = 0.0;
-        }
-        self.touched.clear();
-        let hits = best.into_iter().filter_map(|(score, id)| self.hit(score, id)).collect();
+        let mut best = Best { limit, all: Vec::with_capacity(limit + 1) };
+        let total = match self.score(&terms) {
+            true => self.best_of_all(filter, &mut best),
+            false => self.best_of_touched(filter, &mut best),
+        };
+        let hits = best.all.into_iter().filter_map(|(score, id)| self.hit(score, id)).collect();
         (hits, total)
     }
 
-    /// Leaves the score of every symbol that has one of the terms, and which those are.
-    fn score(&mut self, terms: &[u32]) {
+    /// Leaves the score of every symbol that has one of the terms. When those are many it says so; which they are is
+    /// noted otherwise.
+    fn score(&mut self, terms: &[u32]) -> bool {
         self.scores.resize(self.records.len(), 0.0);
         let living = self.len().max(1) as f32;
         let average = (self.words as f32 / living).max(1.0);
-        let norms: Vec<f32> = (0..=255u8).map(|len| K1 * (1.0 - B + B * f32::from(len) / average)).collect();
+        let norms: [f32; 256] = std::array::from_fn(|len| K1 * (1.0 - B + B * len as f32 / average));
+        let postings = terms.iter().map(|term| &self.postings[*term as usize]);
+        let many =
+            postings.map(|postings| postings.count() as usize).sum::<usize>() > self.records.len() / MANY;
         for &term in terms {
             let postings = &self.postings[term as usize];
             let within = (postings.count() as f32).min(living);
-            let idf = (1.0 + (living - within + 0.5) / (within + 0.5)).ln();
+            let most = (K1 + 1.0) * (1.0 + (living - within + 0.5) / (within + 0.5)).ln();
+            let (lens, scores) = (&self.lens, &mut self.scores);
+            let gain = |frequency: u32, len: u8| {
+                let frequency = frequency as f32;
+                most * frequency / (frequency + norms[usize::from(len)])
+            };
+            if many {
+                postings.each(&self.packed, |symbol, frequency| {
+                    let len = lens[symbol as usize];
+                    scores[symbol as usize] += if len == 0 { 0.0 } else { gain(frequency, len) };
+                });
+                continue;
+            }
             postings.each(&self.packed, |symbol, frequency| {
-                let record = &self.records[symbol as usize];
-                if record.tag == Record::DEAD {
+                let len = lens[symbol as usize];
+                if len == 0 {
                     return;
                 }
-                let frequency = frequency as f32;
-                let score = &mut self.scores[symbol as usize];
+                let score = &mut scores[symbol as usize];
                 if *score == 0.0 {
                     self.touched.push(symbol);
                 }
-                *score += idf * frequency * (K1 + 1.0) / (frequency + norms[usize::from(record.len)]);
+                *score += gain(frequency, len);
             });
         }
+        many
+    }
+
+    /// Finds the best among all symbols; how many there are. No score is left.
+    fn best_of_all(&mut self, filter: &Filter<'_>, best: &mut Best) -> usize {
+        let mut total = 0;
+        for (at, scores) in self.scores.chunks(BLOCK).enumerate() {
+            total += scores.iter().filter(|score| **score > 0.0).count();
+            let least = best.least();
+            // most blocks hold nothing that could come in
+            let some = scores.iter().fold(false, |some, score| some | (*score > least));
+            if !some && filter.is_empty() {
+                continue;
+            }
+            for (id, score) in (at * BLOCK..).zip(scores).filter(|(_, score)| **score > 0.0) {
+                match filter.lets(self.records[id].tag) {
+                    true => best.take(*score, id as u32),
+                    false => total -= 1,
+                }
+            }
+        }
+        self.scores.fill(0.0);
+        total
+    }
+
+    /// Finds the best among the symbols that were noted; how many there are. No score is left.
+    fn best_of_touched(&mut self, filter: &Filter<'_>, best: &mut Best) -> usize {
+        let mut total = 0;
+        for id in self.touched.drain(..) {
+            let score = std::mem::take(&mut self.scores[id as usize]);
+            if filter.lets(self.records[id as usize].tag) {
+                total += 1;
+                best.take(score, id);
+            }
+        }
+        total
     }
 
     fn hit(&self, score: f32, id: u32) -> Option<Hit> {

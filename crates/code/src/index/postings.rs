@@ -110,19 +110,38 @@ impl Postings {
 }
 
 /// Reads numbers that follow `symbol`; gives the last.
-fn decode(mut symbol: u32, bytes: &[u8], each: &mut impl FnMut(u32, u32)) -> u32 {
-    let (mut value, mut shift) = (0u64, 0);
-    for &byte in bytes {
-        value |= u64::from(byte & 127) << shift;
-        if byte & 128 != 0 {
-            shift += 7;
+fn decode(mut symbol: u32, mut bytes: &[u8], each: &mut impl FnMut(u32, u32)) -> u32 {
+    // one byte or two, without asking which: there is no telling, and a wrong guess costs more than the work
+    while let [first, second, ..] = bytes {
+        let longer = first >> 7;
+        if longer & second >> 7 != 0 {
+            break_off(&mut symbol, &mut bytes, each);
             continue;
         }
-        symbol += (value >> 4) as u32;
-        each(symbol, (value & 15) as u32);
-        (value, shift) = (0, 0);
+        let value = u32::from(first & 127) | ((u32::from(second & 127) * u32::from(longer)) << 7);
+        symbol += value >> 4;
+        each(symbol, value & 15);
+        bytes = &bytes[1 + usize::from(longer)..];
+    }
+    while !bytes.is_empty() {
+        break_off(&mut symbol, &mut bytes, each);
     }
     symbol
+}
+
+/// Reads one number of any length.
+fn break_off(symbol: &mut u32, bytes: &mut &[u8], each: &mut impl FnMut(u32, u32)) {
+    let (mut value, mut shift) = (0u64, 0);
+    while let [byte, rest @ ..] = bytes {
+        *bytes = rest;
+        value |= u64::from(byte & 127) << shift;
+        shift += 7;
+        if byte & 128 == 0 {
+            break;
+        }
+    }
+    *symbol += (value >> 4) as u32;
+    each(*symbol, (value & 15) as u32);
 }
 
 #[cfg(test)]

@@ -77,3 +77,44 @@ fn changes_leave_nothing_behind() {
     }
     assert!(index.is_empty() && index.search("word3", &Filter::default(), 5).0.is_empty());
 }
+
+/// Words that many symbols have are counted in another way than words of few: the answers are of one kind.
+#[test]
+fn common_words_are_counted_as_rare_ones_are() {
+    let source = |file: usize| {
+        let one = |n: usize| {
+            let rare = if n == 7 { " rare" } else { "" };
+            format!("// Common{rare} thing.\nfunc F{file}x{n}() {{}}\n")
+        };
+        format!("package p\n{}", (0..100).map(one).collect::<String>())
+    };
+    let mut index = Index::default();
+    for file in 0..4 {
+        put(&mut index, &format!("f{file}.go"), &source(file));
+    }
+    let go = Filter { kinds: &[Kind::Function], languages: &[Language::Go] };
+    let other = Filter { kinds: &[], languages: &[Language::Rust] };
+    let mut ask = |query: &str, filter: &Filter<'_>, gone: bool| {
+        if gone {
+            index.remove(Path::new("f0.go"));
+        }
+        let (hits, total) = index.search(query, filter, 3);
+        let place = |hit: &code::Hit| {
+            let path = hit.path.display().to_string();
+            let file: usize = path[1..2].parse().unwrap();
+            format!("{path}:{}", hit.show(source(file).as_bytes()).line)
+        };
+        (hits.iter().map(place).collect::<Vec<_>>().join(" "), total)
+    };
+    // again and again: nothing is left of the question before
+    for filter in [&Filter::default(), &go, &Filter::default()] {
+        let rare = ("f0.go:17 f1.go:17 f2.go:17".to_owned(), 4);
+        assert_eq!(ask("rare", filter, false), rare);
+        assert_eq!(ask("common", filter, false), ("f0.go:3 f0.go:5 f0.go:7".to_owned(), 400));
+        assert_eq!(ask("common rare", filter, false), (rare.0, 400));
+    }
+    assert_eq!(ask("common rare", &other, false), (String::new(), 0));
+    assert_eq!(ask("rare", &other, false), (String::new(), 0));
+    assert_eq!(ask("common", &Filter::default(), true), ("f1.go:3 f1.go:5 f1.go:7".to_owned(), 300));
+    assert_eq!(ask("rare", &Filter::default(), false).1, 3);
+}
