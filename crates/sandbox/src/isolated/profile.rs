@@ -322,6 +322,8 @@ pub(crate) struct Looked {
     run: Duration,
     workspaces: Vec<PathBuf>,
     found: Vec<Checkout>,
+    /// Those that were not there before, until they are named.
+    new: Vec<PathBuf>,
 }
 
 /// Sockets as they were found, and when.
@@ -332,7 +334,7 @@ pub(crate) struct Sockets {
 }
 
 /// How many times longer than a look commands run before there is another.
-const WORTH: u32 = 50;
+const WORTH: u32 = 100;
 
 /// How long a look for nested repositories holds.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -351,10 +353,20 @@ impl Profile {
         {
             return looked.found.clone();
         }
-        let now = self.look();
-        let found = now.found.clone();
+        self.look_again(&mut looked);
+        looked.as_ref().map(|looked| looked.found.clone()).unwrap_or_default()
+    }
+
+    fn look_again(&self, looked: &mut Option<Looked>) {
+        let mut now = self.look();
+        if let Some(before) = looked.take().filter(|before| before.workspaces == now.workspaces) {
+            let known: BTreeSet<&Path> =
+                before.found.iter().map(|checkout| checkout.folder.as_path()).collect();
+            let folders = now.found.iter().map(|checkout| &checkout.folder);
+            now.new = folders.filter(|folder| !known.contains(folder.as_path())).cloned().collect();
+            now.new.extend(before.new);
+        }
         *looked = Some(now);
-        found
     }
 
     fn look(&self) -> Looked {
@@ -362,7 +374,7 @@ impl Profile {
         let all = |path: &PathBuf| Checkout::all(path, self.home.as_deref());
         let found = self.workspaces.iter().flat_map(all).collect();
         let workspaces = self.workspaces.clone();
-        Looked { at, took: at.elapsed(), run: Duration::ZERO, workspaces, found }
+        Looked { at, took: at.elapsed(), run: Duration::ZERO, workspaces, found, new: Vec::new() }
     }
 
     /// Folders that have become repositories since the latest look, after a command that ran for so long. Looked for only
@@ -371,15 +383,10 @@ impl Profile {
         let mut guard = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(looked) = guard.as_mut() else { return Vec::new() };
         looked.run += run;
-        if looked.run < looked.took * WORTH {
-            return Vec::new();
+        if looked.run >= looked.took * WORTH {
+            self.look_again(&mut guard);
         }
-        let now = self.look();
-        let known: BTreeSet<&Path> = looked.found.iter().map(|checkout| checkout.folder.as_path()).collect();
-        let folders = now.found.iter().map(|checkout| &checkout.folder);
-        let new = folders.filter(|folder| !known.contains(folder.as_path())).cloned().collect();
-        *guard = Some(now);
-        new
+        guard.as_mut().map(|looked| std::mem::take(&mut looked.new)).unwrap_or_default()
     }
 
     /// Workspaces as the mounts see them.
@@ -390,8 +397,16 @@ impl Profile {
     /// What a shell of the user would run, where commands could write it because HOME lies in a workspace.
     fn start_up(&self) -> Vec<PathBuf> {
         let inside = |home: &&PathBuf| self.roots().iter().any(|root| home.starts_with(root));
-        let home = self.home.iter().find(inside);
-        home.into_iter().flat_map(|home| START_UP.iter().map(|name| home.join(name))).collect()
+        let Some(home) = self.home.iter().find(inside) else { return Vec::new() };
+        let mut files: Vec<PathBuf> = START_UP.iter().map(|name| home.join(name)).collect();
+        let cache = home.join(".cache");
+        files.extend(fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path()));
+        files.retain(|path| !path.starts_with(&cache) || !path.is_dir() || is_run_from_cache(path));
+        let user = self.variable("USER").map(|user| user.to_string_lossy().into_owned()).unwrap_or_default();
+        files.push(cache.join(format!("p10k-instant-prompt-{user}.zsh")));
+        files.sort();
+        files.dedup();
+        files
     }
 
     /// The folder of all caches, and the one of our own that commands see in its place: files that lie directly in it,
@@ -411,11 +426,7 @@ impl Profile {
     fn in_cache(cache: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(cache).into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let run = |name: &OsStr| {
-            let name = name.to_string_lossy();
-            name.starts_with('.') || RUN_FROM_CACHE.iter().any(|run| name.starts_with(run))
-        };
-        folders.filter(|entry| !run(&entry.file_name())).map(|entry| entry.path()).collect()
+        folders.map(|entry| entry.path()).filter(|path| !is_run_from_cache(path)).collect()
     }
 
     fn has_program(&self, name: &str) -> bool {
@@ -670,6 +681,12 @@ impl Profile {
         *looked = Some(Sockets { at: Instant::now(), found: found.clone() });
         found
     }
+}
+
+/// Whether shells or editors run what is in this folder of caches.
+fn is_run_from_cache(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || RUN_FROM_CACHE.iter().any(|run| name.starts_with(run))
 }
 
 /// How deep in HOME sockets are looked for, and among how many entries.

@@ -41,17 +41,18 @@ async fn a_workspace_that_holds_the_home_opens_neither_secrets_nor_start_up_file
             let home = folder.path().join("home");
             put(&home, &secrets);
             put(&home, &[".bashrc", ".config/fish/config.fish", "project/file", ".config/other/file"]);
+            put(&home, &[".cache/p10k-instant-prompt-me.zsh", ".cache/pip/x"]);
             let workspace = if above { folder.path() } else { &home };
             let sandbox = builder(&home, workspace, &[]).tier(tier).build().unwrap();
             let script = "cat ~/.ssh/id_rsa ~/.config/gh/hosts.yml ~/.bash_history; \
                           mv ~/.config ~/moved; cat ~/moved/gh/hosts.yml; \
                           echo evil >> ~/.bashrc; rm -f ~/.bashrc; echo evil > ~/.config/fish/config.fish; \
-                          echo evil > ~/.zshenv; mkdir -p ~/.config/autostart && echo evil > ~/.config/autostart/x; \
+                          echo evil > ~/.cache/p10k-instant-prompt-me.zsh; echo evil > ~/.zshenv; mkdir -p ~/.config/autostart && echo evil > ~/.config/autostart/x; \
                           echo mine > ~/project/file; echo mine > ~/project/new";
             let response = sh(&sandbox, script).await;
             let printed = String::from_utf8_lossy(&response.stdout).into_owned();
             assert!(!printed.contains("very-secret"), "{tier}: {response:?}");
-            for name in [".bashrc", ".config/fish/config.fish"] {
+            for name in [".bashrc", ".config/fish/config.fish", ".cache/p10k-instant-prompt-me.zsh"] {
                 assert_eq!(fs::read_to_string(home.join(name)).unwrap(), "very-secret\n", "{tier}, {name}");
             }
             for name in [".zshenv", ".config/autostart"] {
