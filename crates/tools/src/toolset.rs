@@ -157,10 +157,7 @@ fn list(tool: &dyn AnyTool, several_workspaces: bool) -> Listed {
     let mut input_schema = tool.input_schema();
     if let Some(Value::Object(properties)) = input_schema.get_mut("properties") {
         if tool.spec().long {
-            properties.insert(
-                "wait".into(),
-                json!({"type": "number", "description": "s; then reply with a handle"}),
-            );
+            properties.insert("wait".into(), json!({"type": "number", "description": "s; then a handle"}));
             properties.insert(
                 "handle".into(),
                 json!({"type": "string", "description": "go on waiting; nothing else"}),

@@ -25,16 +25,16 @@ pub(crate) struct Args {
     command: String,
     #[serde(default)]
     description: Option<String>,
-    /// regexes for stderr lines, max 32; default: common errors; []: none
+    /// regexes for stderr lines; default: common errors; []: none
     #[serde(default)]
     error_patterns: Option<Vec<String>>,
     /// event after this much silence, max 3600; 0: never
     #[serde(default)]
     idle_timeout_seconds: Option<u64>,
-    /// regex for a line that means it is up
+    /// regex of a line: it is up
     #[serde(default)]
     ready_pattern: Option<String>,
-    /// names to set as variables, as in Bash
+    /// as in Bash
     #[serde(default)]
     secrets: Option<Vec<String>>,
 }
@@ -50,8 +50,8 @@ impl Tool for WatchProcess {
         name: "watch_process",
         group: Group::Shell,
         class: Class::Write,
-        description: "Run a command in the background and note events: started, error lines, ready, silence, exit. \
-                      Read them with watch_process_events, its output with BashOutput, end it with KillShell.",
+        description: "Run a command in the background and note events: error lines, ready, silence, exit. \
+                      Read them with watch_process_events, output with BashOutput; KillShell ends it.",
         destructive: true,
         idempotent: false,
         open_world: true,

@@ -89,7 +89,7 @@ impl Tool for RenderDot {
         name: "render_dot",
         group: Group::State,
         class: Class::Write,
-        description: "Draw a Graphviz graph into a file of the workspace.",
+        description: "Draw a Graphviz graph into a file.",
         destructive: true,
         idempotent: true,
         open_world: false,

@@ -28,7 +28,7 @@ impl Tool for SecretValue {
         name: "secret",
         group: Group::State,
         class: Class::Read,
-        description: "A secret's value. To use one in a command, pass its name to Bash as `secrets` instead.",
+        description: "A secret's value. For a command, pass its name to Bash as `secrets` instead.",
         destructive: false,
         idempotent: true,
         open_world: false,
