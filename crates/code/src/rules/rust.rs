@@ -12,7 +12,15 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
             return if node.child_by_field_name("inner").is_some() { Visit::Skip } else { Visit::Prefix };
         }
         "attribute_item" => return Visit::Prefix,
-        "source_file" | "declaration_list" | "foreign_mod_item" => return Visit::Descend,
+        "source_file" | "declaration_list" | "foreign_mod_item" | "enum_variant_list" => {
+            return Visit::Descend;
+        }
+        "enum_variant" => {
+            let draft = Draft::new(Kind::Constant, node);
+            let end = node.end_byte();
+            return Draft { body: None, block: false, signature_end: end, closed_behind: true, ..draft }
+                .visit();
+        }
         "impl_item" => return implementation(node, scope),
         "function_item" | "function_signature_item" => match scope.within {
             Some(Kind::Impl | Kind::Trait) => Kind::Method,

@@ -8,7 +8,9 @@ use crate::outline::Kind;
 pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     match node.kind() {
         "comment" | "decorator" => Visit::Prefix,
-        "program" | "class_body" | "interface_body" | "object" | "internal_module_body" => Visit::Descend,
+        "program" | "class_body" | "interface_body" | "enum_body" | "object" | "internal_module_body" => {
+            Visit::Descend
+        }
         "export_statement" => export(node),
         "ambient_declaration" => Visit::WRAP,
         "expression_statement" => match node.named_child(0).map(|child| child.kind()) {
@@ -24,9 +26,13 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "function_declaration" | "generator_function_declaration" => Draft::new(Kind::Function, node).visit(),
         "function_signature" => without_semicolon(Kind::Function, node, true),
         "class_declaration" | "abstract_class_declaration" => Draft::new(Kind::Class, node).visit(),
-        "class" if node.parent().is_some_and(|parent| parent.kind() == "export_statement") => Visit::Descend,
+        "class" if is_in(node, "export_statement") => Visit::Descend,
         "interface_declaration" => Draft::new(Kind::Interface, node).visit(),
         "enum_declaration" => Draft::new(Kind::Enum, node).visit(),
+        "enum_assignment" => with_semicolon(Draft::new(Kind::Constant, node)),
+        "property_identifier" if scope.within == Some(Kind::Enum) && is_in(node, "enum_body") => {
+            with_semicolon(Draft { name: Some(node), ..Draft::new(Kind::Constant, node) })
+        }
         "type_alias_declaration" => Draft::new(Kind::Type, node).visit(),
         "internal_module" | "module" => {
             let name = node.child_by_field_name("name");
@@ -45,6 +51,10 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "property_signature" => with_semicolon(Draft::new(Kind::Variable, node)),
         _ => scope.unknown(node),
     }
+}
+
+fn is_in(node: Node<'_>, kind: &str) -> bool {
+    node.parent().is_some_and(|parent| parent.kind() == kind)
 }
 
 fn declarators(node: Node<'_>) -> usize {

@@ -47,6 +47,29 @@ fn a_name_ranks_before_a_mention() {
     assert!(index.search("", &Filter::default(), 5).0.is_empty());
 }
 
+#[test]
+fn names_within_a_declaration_are_found() {
+    let sources = [
+        ("a.rs", "enum Fruit {\n    /// Sweet.\n    Cherry(u8),\n}\n"),
+        ("b.ts", "enum Colour {\n  Crimson = 1,\n  Teal,\n}\nconst Kiwi = 1, Mango = 2;\n"),
+        ("c.go", "package p\n\nvar Walnut, Hazel = 1, 2\n"),
+        ("d.py", "almond = pecan = 1\n"),
+    ];
+    let mut index = Index::default();
+    sources.iter().for_each(|(path, source)| put(&mut index, path, source));
+    for (query, name) in [
+        ("cherry", "Fruit::Cherry:3"),
+        ("sweet", "Fruit::Cherry:3"),
+        ("crimson", "Colour.Crimson:2"),
+        ("teal", "Colour.Teal:3"),
+        ("mango", "Mango:5"),
+        ("hazel", "Hazel:3"),
+        ("pecan", "pecan:1"),
+    ] {
+        assert_eq!(found(&mut index, query, &sources)[0], name);
+    }
+}
+
 /// Changed again and again, it finds what one made from the last state finds, and does not grow.
 #[test]
 fn changes_leave_nothing_behind() {
