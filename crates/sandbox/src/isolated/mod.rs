@@ -13,6 +13,7 @@ mod folder;
 mod git;
 mod guarantee;
 mod index;
+mod lists;
 mod mounts;
 mod places;
 pub(crate) mod plan;
