@@ -54,7 +54,7 @@ pub const MODE: &str = "isolated";
 const TRUSTED: Duration = Duration::from_secs(2);
 
 /// How long a close waits for those who still hold something.
-const LAST_ONES: Duration = Duration::from_secs(2);
+const LAST_ONES: Duration = Duration::from_secs(5);
 
 /// What every command may have that no configuration says otherwise about.
 const DEFAULT_PIDS: u64 = 4096;
