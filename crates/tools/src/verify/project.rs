@@ -164,15 +164,21 @@ impl Project {
         let mut request = Request::new("sh").args(["-c", "command -v -- \"$0\"", binary]);
         request.timeout = LOOK;
         request.cwd = Some(self.root.clone());
-        let response = self.runtime.block_on(self.place.sandbox.spawn(request));
+        let response = self.await_here(request);
         let line = String::from_utf8_lossy(&response.stdout).trim().to_owned();
         (response.outcome.success() && line.starts_with('/')).then(|| line.into())
+    }
+
+    /// Runs a command and waits for it, whatever kind of thread this is: who only wants to say what is missing asks
+    /// from wherever it noticed.
+    fn await_here(&self, request: Request) -> sandbox::Response {
+        tokio::task::block_in_place(|| self.runtime.block_on(self.place.sandbox.spawn(request)))
     }
 
     fn look_around(&self) -> BTreeMap<String, String> {
         let mut request = Request::new("env").args(["-0"]);
         request.timeout = LOOK;
-        let response = self.runtime.block_on(self.place.sandbox.spawn(request));
+        let response = self.await_here(request);
         let text = String::from_utf8_lossy(&response.stdout).into_owned();
         text.split('\0')
             .filter_map(|entry| entry.split_once('='))
