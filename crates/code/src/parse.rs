@@ -159,6 +159,26 @@ impl Parsed<'_> {
         found
     }
 
+    /// Where an object is made with a name that is a property's and a variable's at once: `{ name }`.
+    #[must_use]
+    pub fn shorthands(&self) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        self.visit(|node| {
+            if node.kind() == "shorthand_property_identifier" {
+                found.push(node.byte_range());
+            }
+            true
+        });
+        found
+    }
+
+    /// Whether the name at a place is a property's alone.
+    #[must_use]
+    pub fn is_property(&self, at: usize) -> bool {
+        let node = self.tree.root_node().named_descendant_for_byte_range(at, at);
+        node.is_some_and(|node| matches!(node.kind(), "property_identifier" | "private_property_identifier"))
+    }
+
     /// String literals and the like that reach over a line end, so that white space in them counts.
     pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Text> {
         let mut found = Vec::new();

@@ -44,6 +44,12 @@ impl Kind {
         }
     }
 
+    /// Mistakes that it does not look for, though the language forbids them.
+    #[must_use]
+    pub fn blind_to(self) -> Option<&'static str> {
+        (self == Self::RustAnalyzer).then_some("unknown types and paths, borrows, traits and macros")
+    }
+
     /// Whether it answers for a file only once that is open.
     #[must_use]
     pub fn needs_open(self) -> bool {

@@ -24,8 +24,6 @@ use workspace::{ContainedPath, Version, unified_diff};
 /// Deadlines; what is not there by then is said to be missing, and never comes later.
 const LINT: Duration = Duration::from_secs(30);
 const FORMAT: Duration = Duration::from_secs(10);
-/// What a language server that is up may take.
-const NEWS: Duration = Duration::from_secs(20);
 /// Lines of the formatter's diff.
 const DIFF: usize = 500;
 /// Findings that are shown.
@@ -74,7 +72,7 @@ pub(crate) struct Touched {
 
 impl Touched {
     fn was(&self) -> Was<'_> {
-        Was { file: &self.path, before: self.before.as_deref(), gone: self.after.is_none() }
+        Was { file: &self.path, before: self.before.as_deref(), after: self.after.as_ref() }
     }
 }
 
@@ -225,7 +223,7 @@ pub(crate) async fn news(call: &Call, touched: &[Touched]) -> String {
 }
 
 async fn only_news(call: &Call, warm: &Warm, changed: &[Was<'_>]) -> Option<String> {
-    let news = timeout(NEWS, warm.news(call, changed)).await.ok().flatten()?;
+    let news = warm.news(call, changed).await?;
     let mut text = String::new();
     tell(warm.name(), &news, &mut text);
     (!text.is_empty()).then_some(text)
@@ -255,11 +253,11 @@ async fn one(
                 let due = Instant::now() + patience(detector.language());
                 let ask = async {
                     match changed {
-                        [] => Some(News { errors: Vec::new(), unchecked: 0 }),
+                        [] => Some(News { errors: Vec::new(), unchecked: 0, silent: None }),
                         changed => warm.news(call, changed).await,
                     }
                 };
-                let mut news = std::pin::pin!(timeout(NEWS, ask));
+                let mut news = std::pin::pin!(ask);
                 let told = tokio::select! {
                     told = &mut news => {
                         let _ = timeout_at(due, rest).await;
@@ -267,7 +265,7 @@ async fn one(
                     }
                     () = &mut rest => news.await,
                 };
-                told.ok().flatten().map(|news| (warm.name(), news))
+                told.map(|news| (warm, news))
             }
         }
     };
@@ -284,8 +282,15 @@ async fn one(
         return Some(text);
     }
     let fine = news.as_ref().is_none_or(|(_, news)| news.errors.is_empty());
-    if let Some((server, news)) = news {
-        tell(server, &news, &mut text);
+    if let Some((warm, news)) = news {
+        tell(warm.name(), &news, &mut text);
+        if let (Some(what), None, true) = (warm.blind_to(), found.get(), fine && news.silent.is_none()) {
+            let _ = writeln!(
+                text,
+                "no errors that {} sees; it does not check {what}: run_typecheck does",
+                warm.name()
+            );
+        }
         told.extend(news.errors);
     }
     match found.into_inner() {
@@ -370,6 +375,9 @@ fn tell(server: &str, news: &News, text: &mut String) {
     }
     if errors.len() > SHOWN {
         let _ = writeln!(text, "… {} more", errors.len() - SHOWN);
+    }
+    if let Some(silent) = &news.silent {
+        let _ = writeln!(text, "{silent}: what the edit broke is not known; run_typecheck tells");
     }
     if news.unchecked > 0 {
         let _ = writeln!(text, "{} more files that may use it were not checked", news.unchecked);

@@ -410,6 +410,8 @@ async fn go_feedback_is_about_the_edit_and_the_package() {
         "calc/twice.go",
         "package calc\n\n// Add is used here: \"Add\"\nfunc Twice(a int) int { return Add(a, a) }\n",
     );
+    bench.write("use.go", "package main\n\nfunc used() int { return 1 }\n");
+    bench.write("words.py", "Twicefold = 1\n");
     let client = bench.client();
     let edit = |old: &str, new: &str| json!({"file_path": "main.go", "old_string": old, "new_string": new});
     bash(&client, "sed -i 's/calc.Add(/calc.Addd(/' main.go").await;
@@ -432,6 +434,11 @@ async fn go_feedback_is_about_the_edit_and_the_package() {
     assert!(text.contains("1. calc/calc.go:"), "{text}");
     let text = client.ok("find_definition", json!({"symbol": "calc.Twice"})).await;
     assert!(text.contains("1. calc/twice.go:4:6"), "{text}");
+    // The package says what it is called; a word that holds the name starts no server for its language.
+    let text = client.ok("find_definition", json!({"symbol": "main.used"})).await;
+    assert!(text.contains("1. use.go:3:6"), "{text}");
+    let all: Vec<&str> = bench.host.language_servers().iter().map(|server| server.name).collect();
+    assert_eq!(all, ["gopls"]);
     // A file that is deleted leaves its users behind.
     client.ok("Read", json!({"file_path": "main.go"})).await;
     let edit =
@@ -485,6 +492,18 @@ async fn a_server_is_shared_and_one_that_hangs_is_replaced() {
     assert!(text.starts_with("Found 2 reference(s)"), "{text}");
     let second = servers(&bench.root());
     assert!(second.iter().all(|pid| !first.contains(pid)), "{first:?} {second:?}");
+    // An edit says that it heard nothing, the next one does not ask again, and the server is ended.
+    client.ok("Read", json!({"file_path": "calc/calc.go"})).await;
+    signal(&second, "-STOP");
+    let edit =
+        |old: &str, new: &str| json!({"file_path": "calc/calc.go", "old_string": old, "new_string": new});
+    let text = client.ok("Edit", edit("return a + b", "return b + a")).await;
+    assert!(text.contains("\ngopls did not answer within 0.4 s: "), "{text}");
+    let text = client.ok("Edit", edit("return b + a", "return a + b")).await;
+    assert!(!text.contains("did not answer"), "{text}");
+    until(async || servers(&bench.root()).is_empty().then_some(())).await;
+    let text = client.ok("find_references", at_add(&bench)).await;
+    assert!(text.starts_with("Found 2 reference(s)"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

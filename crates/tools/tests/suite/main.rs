@@ -9,6 +9,7 @@ mod files;
 mod hooks;
 mod language_servers;
 mod loading;
+mod meaning;
 mod orphans;
 mod pipeline;
 mod probes;

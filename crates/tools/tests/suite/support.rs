@@ -31,7 +31,9 @@ impl Default for Setup {
     fn default() -> Self {
         let environment = std::env::vars().collect();
         let secrets = vec![Secret { name: "TOKEN".to_owned(), value: SECRET.to_owned() }];
-        let settings = Settings { environment, secrets, ..Settings::default() };
+        let mut settings = Settings { environment, secrets, ..Settings::default() };
+        // An edit waits for a ninth of that, on however busy a machine.
+        settings.limits.server_answer = std::time::Duration::from_secs(270);
         Self { settings, catalog: Catalog::shipped(), workspaces: &["default"] }
     }
 }

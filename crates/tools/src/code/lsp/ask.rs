@@ -6,6 +6,7 @@ use super::{
     running::InUse,
     show::Known,
     trouble::Trouble,
+    workspace_symbols::Hit,
 };
 use crate::{Call, ToolError};
 use ::code::{Language, Reader};
@@ -245,6 +246,7 @@ async fn used(call: &Call, ready: &Ready, name: &str) -> Result<Option<Position>
 /// A symbol of the workspace by its name alone.
 async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Trouble> {
     let (found, unasked) = super::workspace_symbols::exactly(call, tool, symbol).await?;
+    let found = originals(call, tool, names::last(symbol), found).await?;
     match found.as_slice() {
         [one] => {
             let ready = ready(call, tool, &one.file).await?;
@@ -266,6 +268,38 @@ async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Tr
             Err(ToolError::with_hint(why, "pass file_path as well").into())
         }
     }
+}
+
+/// Those of several symbols that are no mere imports of another one of them.
+async fn originals(
+    call: &Call,
+    tool: &'static str,
+    name: &str,
+    mut found: Vec<Hit>,
+) -> Result<Vec<Hit>, Trouble> {
+    /// More than that are ambiguous anyway.
+    const MOST: usize = 8;
+    if !(2..=MOST).contains(&found.len()) {
+        return Ok(found);
+    }
+    let places: Vec<(PathBuf, u32)> =
+        found.iter().map(|hit| (PathBuf::from(&hit.file), hit.position.line)).collect();
+    let mut own = Vec::new();
+    for hit in &found {
+        let ready = ready(call, tool, &hit.file).await?;
+        let position = names::near(&ready.text, hit.position, name, ready.server.client.encoding());
+        let params = json!({"textDocument": ready.document(), "position": position});
+        let leads = locations(&ready.server.ask(call, "textDocument/definition", params).await?);
+        let to = |at: &::lsp::Location| Some((ready.server.ours(&at.path)?, at.range.start.line));
+        let leads: Vec<(PathBuf, u32)> = leads.iter().filter_map(to).collect();
+        let here = (PathBuf::from(&hit.file), position.line);
+        own.push(leads.contains(&here) || !leads.iter().any(|lead| places.contains(lead)));
+    }
+    if own.contains(&true) {
+        let mut own = own.into_iter();
+        found.retain(|_| own.next() == Some(true));
+    }
+    Ok(found)
 }
 
 /// Projects that were not asked, in words.

@@ -7,42 +7,32 @@ use super::{
     running::{InUse, Running},
     show,
     trouble::{Trouble, twice},
-    workspace_symbols::files_with,
+    users::{Changed, gone, users},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
-use ::lsp::{Diagnostic, Lines, Severity};
+use ::code::{Language, Reader};
+use ::lsp::{Diagnostic, Lines, Severity, locations, to_uri};
 use futures_util::future::join_all;
+use serde_json::json;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fmt::Write as _,
     path::{Path, PathBuf},
-    sync::{
-        PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
-use workspace::{ContainedPath, GlobQuery, Version};
+use workspace::{ContainedPath, Version};
 
 /// Diagnostics that are shown.
 const SHOWN: usize = 100;
 /// Bytes of one message.
 const MESSAGE: usize = 1000;
-/// Files that use a changed one and are looked at with it, and those of a Go package.
-const USERS: usize = 8;
-const PACKAGE: usize = 32;
-/// Files of a folder that are looked through.
-const FOLDER: usize = 1000;
+/// The part of what a server may take for an answer that an edit waits for it: 5 of 45 seconds.
+const FEEDBACK: u32 = 9;
 
 /// Tells what is wrong with a file.
 pub(crate) struct Diagnostics;
 
-read_tool!(
-    Diagnostics,
-    File,
-    "diagnostics",
-    "Errors and warnings of a file, from its language server.",
-    diagnostics
-);
+read_tool!(Diagnostics, File, "diagnostics", "Errors and warnings of a file.", diagnostics);
 
 async fn diagnostics(call: &Call, args: &File) -> Result<String, Trouble> {
     let ready = ready(call, "diagnostics", &args.file_path).await?;
@@ -51,14 +41,20 @@ async fn diagnostics(call: &Call, args: &File) -> Result<String, Trouble> {
     server.said(&ready.path, &ready.text, &found);
     found.sort_by_key(|one| (one.range.start, one.severity));
     if found.is_empty() {
-        return Ok(format!("no problems in {} ({})", ready.file, server.name));
+        let blind = server.client.kind().blind_to();
+        let blind =
+            blind.map(|what| format!(" does not check {what}: run_typecheck does")).unwrap_or_default();
+        return Ok(format!("no problems in {} ({}{blind})", ready.file, server.name));
     }
-    let mut text = format!("{} problem(s) in {} ({}):", found.len(), ready.file, server.name);
+    let page = show::Page::of(&mut found, None, SHOWN);
+    let mut text = format!("{} problem(s) in {} ({}):", page.total(), ready.file, server.name);
     let lines = ready.lines();
-    for one in found.iter().take(SHOWN) {
+    for one in &found {
         let _ = write!(text, "\n{}", line(server, &ready.file.to_string(), &lines, one));
     }
-    show::more(found.len(), SHOWN, &mut text);
+    if page.left() > 0 {
+        let _ = write!(text, "\n… {} more of {}; run_typecheck lists all", page.left(), page.total());
+    }
     Ok(text)
 }
 
@@ -110,8 +106,8 @@ pub(crate) struct Was<'a> {
     pub(crate) file: &'a ContainedPath,
     /// Nothing for a new one.
     pub(crate) before: Option<&'a [u8]>,
-    /// It was deleted.
-    pub(crate) gone: bool,
+    /// Nothing for one that was deleted.
+    pub(crate) after: Option<&'a Arc<[u8]>>,
 }
 
 /// What changes brought.
@@ -120,6 +116,8 @@ pub(crate) struct News {
     pub(crate) errors: Vec<String>,
     /// Files that may use what was changed and were not looked at.
     pub(crate) unchecked: usize,
+    /// That the server did not answer.
+    pub(crate) silent: Option<String>,
 }
 
 /// A server that is up for a file that was just changed.
@@ -143,19 +141,49 @@ impl Warm {
         self.0.key == other.0.key
     }
 
-    /// Errors that changes brought to the files and to those that use them; `None` when the server cannot tell.
+    /// What it does not look for.
+    pub(crate) fn blind_to(&self) -> Option<&'static str> {
+        self.0.client.kind().blind_to()
+    }
+
+    /// Errors that changes brought to the files and to those that use them. An edit does not wait for long: a server
+    /// that takes longer is left alone until it has answered something, and ended when it does not.
     pub(crate) async fn news(&self, call: &Call, changed: &[Was<'_>]) -> Option<News> {
+        let answer = call.host().settings.limits.server_answer;
+        let limit = answer / FEEDBACK;
+        match tokio::time::timeout(limit, self.ask(call, changed)).await {
+            Ok(news) => news,
+            Err(_) => {
+                self.0.doubt(call, answer);
+                let silent = format!("{} did not answer within {:.1} s", self.0.name, limit.as_secs_f32());
+                Some(News { errors: Vec::new(), unchecked: 0, silent: Some(silent) })
+            }
+        }
+    }
+
+    /// The same without a limit; `None` when the server cannot tell.
+    async fn ask(&self, call: &Call, changed: &[Was<'_>]) -> Option<News> {
         let server = &self.0;
-        let (users, unchecked) = call
+        let (users, unchecked, gone) = call
             .blocking({
-                let changed: Vec<ContainedPath> = changed.iter().map(|was| was.file.clone()).collect();
+                let one = |was: &Was<'_>| Changed {
+                    file: was.file.clone(),
+                    before: was.before.map(Into::into),
+                    after: was.after.map(Arc::clone),
+                };
+                let changed: Vec<Changed> = changed.iter().map(one).collect();
                 let language = server.key.language;
-                move |call| Ok(users(call, &changed, language))
+                let blind = self.blind_to().is_some();
+                move |call| {
+                    let (users, unchecked) = users(call, &changed, language);
+                    let gone: Vec<String> = changed.iter().filter(|_| blind).flat_map(gone).collect();
+                    Ok((users, unchecked, gone))
+                }
             })
             .await
             .ok()?;
         let mut files: Vec<ContainedPath> =
-            changed.iter().filter(|was| !was.gone).map(|was| was.file.clone()).collect();
+            changed.iter().filter(|was| was.after.is_some()).map(|was| was.file.clone()).collect();
         files.extend(users);
         let paths: Vec<PathBuf> = files.iter().map(|file| server.theirs(file.relative())).collect();
         let (old, texts) = self.look_back(call, changed, &files, &paths).await?;
@@ -175,7 +203,52 @@ impl Warm {
             }
             server.said(path, text, &found);
         }
-        Some(News { errors, unchecked })
+        if !gone.is_empty() {
+            let texts: Vec<_> = files.into_iter().zip(texts).collect();
+            self.missed(call, &gone, texts, &mut errors).await;
+        }
+        Some(News { errors, unchecked, silent: None })
+    }
+
+    /// Adds the uses of names that are gone and lead nowhere now, for a server that passes over some of them.
+    async fn missed(
+        &self,
+        call: &Call,
+        gone: &[String],
+        texts: Vec<(ContainedPath, String)>,
+        errors: &mut Vec<String>,
+    ) {
+        /// Uses of a name in a file that are looked at.
+        const USES: usize = 4;
+        let server = &self.0;
+        let (names, encoding) = (gone.to_vec(), server.client.encoding());
+        let look = move |_: &Call| {
+            let mut reader = Reader::default();
+            let mut found = Vec::new();
+            for (file, text) in &texts {
+                let language = Language::of_path(file.relative());
+                let parsed = language.and_then(|language| reader.parse(language, text.as_bytes()));
+                let Some(parsed) = parsed else { continue };
+                let lines = Lines::of(text);
+                for name in &names {
+                    let at = |byte| lines.position(byte, encoding);
+                    let uses = parsed.uses(name, USES).into_iter().map(at);
+                    found.extend(uses.map(|at| (file.clone(), name.clone(), at, lines.shown(at, encoding))));
+                }
+            }
+            Ok(found)
+        };
+        for (file, name, position, (line, col)) in call.blocking(look).await.unwrap_or_default() {
+            let place = format!("{file}:{line}:");
+            let params = json!({
+                "textDocument": {"uri": to_uri(&server.theirs(file.relative()))}, "position": position,
+            });
+            let leads = server.client.request("textDocument/definition", params).await;
+            let told = errors.iter().any(|error| error.starts_with(&place));
+            if !told && leads.is_ok_and(|leads| locations(&leads).is_empty()) {
+                errors.push(format!("{place}{col}: error: {name} is gone and leads nowhere here"));
+            }
+        }
     }
 
     /// What the server says of the files without the changes, and their texts with them, which it then knows. What it
@@ -197,7 +270,7 @@ impl Warm {
         };
         let mut trusted = before.iter().all(as_said);
         // A new or deleted file was not there, or was, as long as the server has not been told.
-        let only_texts = changed.iter().all(|was| was.before.is_some() && !was.gone);
+        let only_texts = changed.iter().all(|was| was.before.is_some() && was.after.is_some());
         let mut texts = None;
         if only_texts {
             texts = Some(server.sync(call, files).await.ok()?);
@@ -233,66 +306,4 @@ impl Warm {
         server.settle(call).await.ok()?;
         Some((old.into_iter().map(Option::unwrap_or_default).collect(), texts?))
     }
-}
-
-/// Sources of the same language that may use one of these files, the nearest first, and how many more there are.
-fn users(call: &Call, changed: &[ContainedPath], language: &str) -> (Vec<ContainedPath>, usize) {
-    let mut seen: HashSet<PathBuf> = changed.iter().map(|file| file.relative().to_owned()).collect();
-    let mut found = Vec::new();
-    for file in changed {
-        let mut of_one =
-            if language == "go" { go_users(call, file.relative()) } else { named_by(call, file) };
-        let shared = |other: &PathBuf| {
-            let same = |pair: &(std::path::Component<'_>, std::path::Component<'_>)| pair.0 == pair.1;
-            other.components().zip(file.relative().components()).take_while(same).count()
-        };
-        of_one.sort_by_key(|other| std::cmp::Reverse(shared(other)));
-        of_one.retain(|other| seen.insert(other.clone()));
-        let resolved = of_one.into_iter().filter_map(|other| call.workspace.resolve(other).ok());
-        found
-            .extend(resolved.filter(|other| {
-                owner(call, "", other).is_ok_and(|detector| detector.language() == language)
-            }));
-    }
-    // A package is checked as one.
-    let most = if language == "go" { PACKAGE } else { USERS };
-    let unchecked = found.len().saturating_sub(most);
-    found.truncate(most);
-    (found, unchecked)
-}
-
-/// Files that name a file's module.
-fn named_by(call: &Call, file: &ContainedPath) -> Vec<PathBuf> {
-    let relative = file.relative();
-    let stem = relative.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let folder = || relative.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    // The file of a folder is known by the folder's name.
-    let of_folder = ["mod", "index", "__init__", "lib", "main"].contains(&stem);
-    let name = if of_folder { folder().unwrap_or(stem) } else { stem };
-    if name.len() < 2 { Vec::new() } else { files_with(call, name) }
-}
-
-/// The other files of a Go file's package, and those that import it.
-fn go_users(call: &Call, file: &Path) -> Vec<PathBuf> {
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let beside = |path: &Path| -> Option<Vec<PathBuf>> {
-        let path = call.workspace.resolve(if path == Path::new("") { Path::new(".") } else { path }).ok()?;
-        let query = GlobQuery { pattern: "*.go".to_owned(), path, limit: FOLDER, fresh: false };
-        Some(call.workspace.glob(&query, &AtomicBool::new(false)).ok()?.files)
-    };
-    let mut found = beside(folder).unwrap_or_default();
-    found.retain(|other| other.parent() == Some(folder));
-    let module = folder.ancestors().find_map(|root| {
-        let manifest = call.workspace.resolve(root.join("go.mod")).ok()?;
-        let text = call.workspace.read_bytes(&manifest, 1 << 20).ok()?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let name = text.lines().find_map(|line| line.trim().strip_prefix("module "))?;
-        let name = name.split("//").next()?.trim().trim_matches('"').to_owned();
-        Some((name, folder.strip_prefix(root).ok()?.to_string_lossy().into_owned()))
-    });
-    if let Some((module, within)) = module {
-        let path = if within.is_empty() { module } else { format!("{module}/{within}") };
-        found.extend(files_with(call, &format!("\"{path}\"")));
-    }
-    found
 }

@@ -1,7 +1,7 @@
 //! `find_definition` and `find_references`.
 
 use super::{
-    args::{Place, place_tool},
+    args::{Place, place_args, place_tool, read_tool},
     ask::{Spot, spot},
     show,
     trouble::{Trouble, twice},
@@ -21,29 +21,43 @@ pub(crate) struct FindReferences;
 place_tool!(
     FindDefinition,
     "find_definition",
-    "Where a symbol is defined: give file_path, line and col, or symbol (`Foo`, `T.foo`), or both.",
+    "Where a symbol is defined: by file_path, line and col, or by symbol (`Foo`, `T.foo`), or both.",
     definition
 );
-place_tool!(FindReferences, "find_references", "Every use of a symbol, its definition included.", references);
+read_tool!(FindReferences, Args, "find_references", "Uses of a symbol, and its definition.", references);
+
+place_args! {
+    /// What `find_references` takes.
+    Args {
+        #[serde(default)]
+        offset: Option<u32>,
+    }
+}
 
 async fn definition(call: &Call, at: &Place) -> Result<String, Trouble> {
     let spot = spot(call, "find_definition", &at.at()).await?;
     let server = &spot.ready.server;
     let found = locations(&server.ask(call, "textDocument/definition", spot.params()).await?);
-    listed(call, &spot, "definition", found).await
+    listed(call, &spot, "definition", found, None).await
 }
 
-async fn references(call: &Call, at: &Place) -> Result<String, Trouble> {
-    let spot = spot(call, "find_references", &at.at()).await?;
+async fn references(call: &Call, args: &Args) -> Result<String, Trouble> {
+    let spot = spot(call, "find_references", &args.at()).await?;
     let server = &spot.ready.server;
     let mut params = spot.params();
     params["context"] = json!({"includeDeclaration": true});
     let mut found = locations(&server.ask(call, "textDocument/references", params).await?);
     found.sort_by(|a, b| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
-    listed(call, &spot, "reference", found).await
+    listed(call, &spot, "reference", found, args.offset).await
 }
 
-async fn listed(call: &Call, spot: &Spot, what: &str, mut found: Vec<Location>) -> Result<String, Trouble> {
+async fn listed(
+    call: &Call,
+    spot: &Spot,
+    what: &str,
+    mut found: Vec<Location>,
+    offset: Option<u32>,
+) -> Result<String, Trouble> {
     let (server, at) = (&spot.ready.server, &spot.shown);
     found.dedup();
     if found.is_empty() {
@@ -51,12 +65,12 @@ async fn listed(call: &Call, spot: &Spot, what: &str, mut found: Vec<Location>) 
             server.client.trouble().map(|why| format!("\n{} says: {why}", server.name)).unwrap_or_default();
         return Ok(format!("Found 0 {what}(s) for symbol at {at}{trouble}"));
     }
-    let total = found.len();
-    found.truncate(SHOWN);
-    let mut text = format!("Found {total} {what}(s) for symbol at {at}:");
-    for (number, shown) in (1..).zip(show::places(call, server, &found, Some(spot.ready.known())).await) {
+    let page = show::Page::of(&mut found, offset, SHOWN);
+    let mut text = format!("Found {} {what}(s) for symbol at {at}:", page.total());
+    let shown = show::places(call, server, &found, Some(spot.ready.known())).await;
+    for (number, shown) in page.numbers().zip(shown) {
         shown.write(number, &mut text);
     }
-    show::more(total, found.len(), &mut text);
+    page.more(&mut text);
     Ok(text)
 }

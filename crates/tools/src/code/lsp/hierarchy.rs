@@ -22,16 +22,12 @@ place_args! {
     Args {
         #[serde(default)]
         outgoing: Option<bool>,
+        #[serde(default)]
+        offset: Option<u32>,
     }
 }
 
-read_tool!(
-    CallHierarchy,
-    Args,
-    "call_hierarchy",
-    "Callers of a function; with outgoing, the functions it calls.",
-    calls
-);
+read_tool!(CallHierarchy, Args, "call_hierarchy", "Callers of a function; outgoing: what it calls.", calls);
 
 async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
     let spot = spot(call, "call_hierarchy", &args.at()).await?;
@@ -55,14 +51,14 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
     }
     found.sort_by(|a, b| (&a.1.path, a.1.range.start).cmp(&(&b.1.path, b.1.range.start)));
     found.dedup();
-    let (total, what) = (found.len(), if out { "call(s) made by" } else { "call(s) of" });
-    found.truncate(SHOWN);
+    let page = show::Page::of(&mut found, args.offset, SHOWN);
+    let (total, what) = (page.total(), if out { "call(s) made by" } else { "call(s) of" });
     let mut text = format!("Found {total} {what} {}{}", item.name, if total == 0 { "" } else { ":" });
     let places: Vec<Location> = found.iter().map(|(_, at)| at.clone()).collect();
     let shown = show::places(call, server, &places, Some(spot.ready.known())).await;
-    for (number, ((name, _), shown)) in (1..).zip(found.iter().zip(shown)) {
+    for (number, ((name, _), shown)) in page.numbers().zip(found.iter().zip(shown)) {
         let _ = write!(text, "\n{number}. {}  {name}  {}", shown.place, shown.line);
     }
-    show::more(total, found.len(), &mut text);
+    page.more(&mut text);
     Ok(text)
 }

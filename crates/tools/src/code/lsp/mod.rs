@@ -17,11 +17,13 @@ mod names;
 mod pool;
 mod rename;
 mod running;
+mod shorthand;
 mod show;
 mod status;
 mod symbols;
 mod told;
 mod trouble;
+mod users;
 mod workspace_symbols;
 
 pub(crate) use diagnostics::{Diagnostics, News, Warm, Was};

@@ -33,8 +33,25 @@ pub(super) fn ends_with(have: &[String], wanted: &[String]) -> bool {
     !wanted.is_empty() && have.ends_with(wanted)
 }
 
+/// The package that a Go file says it belongs to: its folder may be called otherwise.
+pub(super) fn package<'a>(file: &Path, text: &'a str) -> Option<&'a str> {
+    let go = file.extension().is_some_and(|end| end == "go");
+    let clause = text.lines().filter(|_| go).find_map(|line| line.strip_prefix("package "));
+    clause?.split(|c: char| !inner(c)).find(|name| !name.is_empty())
+}
+
+/// A pattern for any of these words, each whole.
+pub(super) fn any_word(words: &[&str]) -> String {
+    let edge = |c: Option<char>| if c.is_some_and(|c| c.is_alphanumeric() || c == '_') { r"\b" } else { "" };
+    let one = |word: &&str| {
+        let (start, end) = (edge(word.chars().next()), edge(word.chars().next_back()));
+        format!("{start}{}{end}", regex::escape(word))
+    };
+    words.iter().map(one).collect::<Vec<_>>().join("|")
+}
+
 /// Whether a path of names in a file is meant by another, which may begin with names of the file's module.
-pub(super) fn fits(have: &[String], wanted: &[String], file: &Path) -> bool {
+pub(super) fn fits(have: &[String], wanted: &[String], file: &Path, package: Option<&str>) -> bool {
     let shared = have.len().min(wanted.len());
     let (module, rest) = wanted.split_at(wanted.len() - shared);
     let names: Vec<&str> = file.iter().filter_map(|part| part.to_str()).collect();
@@ -42,6 +59,7 @@ pub(super) fn fits(have: &[String], wanted: &[String], file: &Path) -> bool {
         let stem = file.file_stem().and_then(|stem| stem.to_str());
         matches!(part.as_str(), "crate" | "self" | "super")
             || stem == Some(part)
+            || package == Some(part)
             || names.contains(&part.as_str())
     };
     shared > 0 && have.ends_with(rest) && module.iter().all(known)
@@ -143,8 +161,10 @@ mod tests {
 
     #[test]
     fn a_module_may_stand_before_a_name() {
-        let fit =
-            |have: &str, wanted: &str| fits(&parts(have), &parts(wanted), Path::new("go/calc/shapes.go"));
+        let file = Path::new("go/calc/shapes.go");
+        let package = package(file, "// Package x\npackage main // y\n");
+        let fit = |have: &str, wanted: &str| fits(&parts(have), &parts(wanted), file, package);
+        assert!(fit("Add", "main.Add"));
         assert!(fit("Add", "calc.Add") && fit("Add", "shapes::Add") && fit("Box.Add", "calc.Box.Add"));
         assert!(fit("Box.Add", "Box.Add") && fit("Box.Add", "Add") && fit("add", "crate::calc::add"));
         assert!(!fit("Add", "Box.Add") && !fit("Box.Add", "calc.Add") && !fit("Sub", "calc.Add"));
@@ -155,5 +175,6 @@ mod tests {
         assert_eq!(word("add_one(add)", "add"), Some(8));
         assert_eq!(word("badd", "add"), None);
         assert_eq!(word("x", ""), None);
+        assert_eq!(any_word(&["add", "\"a/b\""]), r#"\badd\b|"a/b""#);
     }
 }

@@ -67,7 +67,9 @@ impl Servers {
     pub(crate) fn warm(&self, key: &Key) -> Option<Arc<Running>> {
         let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slots.get(key)?.borrow() {
-            Launch::Up(running) if running.usable() && running.client.settled() => Some(Arc::clone(running)),
+            Launch::Up(running) if running.usable() && running.prompt() && running.client.settled() => {
+                Some(Arc::clone(running))
+            }
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use super::{
     ask::{Spot, spot},
     identifiers,
     running::Running,
-    show,
+    shorthand, show,
     trouble::{Trouble, twice},
 };
 use crate::{
@@ -43,7 +43,7 @@ impl Tool for RenameSymbol {
         name: "rename_symbol",
         group: Group::Code,
         class: Class::Write,
-        description: "Rename a symbol and every use of it. Shows the diff; apply writes all files or none.",
+        description: "Rename a symbol everywhere. Shows the diff; apply writes all files or none.",
         destructive: true,
         idempotent: false,
         open_world: false,
@@ -58,10 +58,10 @@ impl Tool for RenameSymbol {
 }
 
 /// A file that the server would change, as it was when that was known to be true of it.
-struct Found {
-    path: ContainedPath,
-    before: Vec<u8>,
-    edits: Vec<TextEdit>,
+pub(super) struct Found {
+    pub(super) path: ContainedPath,
+    pub(super) before: Vec<u8>,
+    pub(super) edits: Vec<TextEdit>,
 }
 
 /// A file as it will be.
@@ -117,7 +117,10 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<(Vec<Found>, boo
         };
         files.insert(inside, edits);
     }
-    let files = call.blocking(move |call| read(call, files)).await?;
+    let mut files = call.blocking(move |call| read(call, files)).await?;
+    if server.key.language == "node" {
+        files = shorthand::complete(call, server, files, &args.new_name).await?;
+    }
     // The edits are for what the server knew when it was asked: whatever it was not told by then counts.
     let names: Vec<ContainedPath> = files.iter().map(|file| file.path.clone()).collect();
     let told = server.sync_telling(call, &names).await?;

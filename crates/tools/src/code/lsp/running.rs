@@ -51,6 +51,8 @@ pub(crate) struct Running {
     used: Mutex<Instant>,
     busy: AtomicUsize,
     ended: AtomicBool,
+    /// It has not answered lately.
+    doubted: AtomicBool,
     why: Mutex<Option<String>>,
     words: Arc<Mutex<Vec<u8>>>,
     told: Arc<tokio::sync::Mutex<Told>>,
@@ -71,12 +73,12 @@ pub(super) struct Synced {
 }
 
 /// A server in use: it does not count as idle meanwhile.
-pub(crate) struct InUse(Arc<Running>);
+pub(crate) struct InUse(pub(super) Arc<Running>);
 
 impl std::ops::Deref for InUse {
-    type Target = Running;
+    type Target = Arc<Running>;
 
-    fn deref(&self) -> &Running {
+    fn deref(&self) -> &Arc<Running> {
         &self.0
     }
 }
@@ -106,13 +108,14 @@ pub(super) async fn start(
         call.blocking(move |call| Ok(Told::first(&call.workspace, detector, root))),
     );
     let (candidates, told) = (Arc::new(candidates?), Arc::new(tokio::sync::Mutex::new(told?)));
-    for plan in &candidates.plans {
+    for (n, plan) in candidates.plans.iter().enumerate() {
         let why = match begin(call, tool, key.clone(), plan, Arc::clone(&told)).await {
             Ok(running) => return Ok(running),
             Err(why) => why,
         };
         let (known, plan) = (Arc::clone(&candidates), plan.clone());
-        if call.blocking(move |_| Ok(known.has(&plan))).await? {
+        // What stands in for one that is missing may be there and be no server: then the missing one is named.
+        if n == 0 && call.blocking(move |_| Ok(known.has(&plan))).await? {
             return Err(why);
         }
     }
@@ -168,6 +171,7 @@ async fn begin(
         used: Mutex::new(Instant::now()),
         busy: AtomicUsize::new(0),
         ended: AtomicBool::new(false),
+        doubted: AtomicBool::new(false),
         why: Mutex::default(),
         words,
         told,
@@ -244,6 +248,31 @@ impl Running {
     /// Whether it can be asked.
     pub(super) fn usable(&self) -> bool {
         !self.ended.load(Ordering::Acquire) && !self.client.gone()
+    }
+
+    /// Whether it is worth asking in passing.
+    pub(super) fn prompt(&self) -> bool {
+        !self.doubted.load(Ordering::Acquire)
+    }
+
+    /// It did not answer in time. It is not asked in passing any more until it has given a sign of life, and is ended
+    /// when it gives none for as long as an answer may take.
+    pub(super) fn doubt(self: &Arc<Self>, call: &Call, answer: Duration) {
+        if self.doubted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (this, stop) = (Arc::clone(self), call.host().stop.clone());
+        call.host().background.spawn(async move {
+            // Whoever lives answers, if only that it does not know what is meant.
+            let sign = this.client.request("$/alive", Value::Null);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                sign = tokio::time::timeout(answer, sign) => match sign {
+                    Ok(_) => this.doubted.store(false, Ordering::Release),
+                    Err(_) => this.end(&format!("{} did not answer and was ended", this.name)),
+                },
+            }
+        });
     }
 
     /// Whether it runs where the call wants its language to run.

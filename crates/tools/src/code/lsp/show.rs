@@ -138,9 +138,43 @@ pub(super) fn short(line: &str) -> String {
     }
 }
 
-/// What a list leaves out, in words.
-pub(super) fn more(total: usize, shown: usize, text: &mut String) {
-    if total > shown {
-        let _ = write!(text, "\n… {} more of {total}", total - shown);
+/// The part of a list that is shown, from `offset` on.
+pub(super) struct Page {
+    total: usize,
+    first: usize,
+    end: usize,
+}
+
+impl Page {
+    /// Takes a list's part of at most `most`.
+    pub(super) fn of<T>(list: &mut Vec<T>, offset: Option<u32>, most: usize) -> Self {
+        let total = list.len();
+        let first = offset.map_or(0, |offset| offset as usize).min(total);
+        let end = total.min(first + most);
+        list.truncate(end);
+        list.drain(..first);
+        Self { total, first, end }
+    }
+
+    /// How many there are.
+    pub(super) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The numbers of its entries.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
+        self.first + 1..
+    }
+
+    /// How many come after it.
+    pub(super) fn left(&self) -> usize {
+        self.total - self.end
+    }
+
+    /// What it leaves out and how to get it.
+    pub(super) fn more(&self, text: &mut String) {
+        if self.left() > 0 {
+            let _ = write!(text, "\n… {} more of {}; offset={} goes on", self.left(), self.total, self.end);
+        }
     }
 }

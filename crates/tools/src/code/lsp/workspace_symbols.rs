@@ -32,15 +32,11 @@ pub(crate) struct WorkspaceSymbols;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     query: String,
+    #[serde(default)]
+    offset: Option<u32>,
 }
 
-read_tool!(
-    WorkspaceSymbols,
-    Args,
-    "workspace_symbols",
-    "Symbols of all projects whose name matches query.",
-    listed
-);
+read_tool!(WorkspaceSymbols, Args, "workspace_symbols", "Symbols of all projects by name.", listed);
 
 /// A symbol, and where.
 pub(super) struct Hit {
@@ -61,12 +57,13 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
     // Those that are called so come before those that only resemble it.
     let wanted = names::parts(query);
     hits.sort_by_key(|hit| !names::ends_with(&hit.path, &wanted));
-    let mut text = format!("Found {} symbol(s) for \"{query}\"", hits.len());
+    let page = show::Page::of(&mut hits, args.offset, SHOWN);
+    let mut text = format!("Found {} symbol(s) for \"{query}\"", page.total());
     text.push_str(if hits.is_empty() { "" } else { ":" });
-    for (number, hit) in (1..).zip(hits.iter().take(SHOWN)) {
+    for (number, hit) in page.numbers().zip(&hits) {
         let _ = write!(text, "\n{number}. {}", hit.shown);
     }
-    show::more(hits.len(), SHOWN, &mut text);
+    page.more(&mut text);
     for problem in problems {
         let _ = write!(text, "\n{problem}");
     }
@@ -84,7 +81,7 @@ pub(super) async fn exactly(
 ) -> Result<(Vec<Hit>, Vec<Key>), Trouble> {
     let name = names::last(symbol).to_owned();
     let word = name.clone();
-    let files = call.blocking(move |call| Ok(files_with(call, &word))).await?;
+    let files = call.blocking(move |call| Ok(files_with(call, &[&word]))).await?;
     let Answers { mut hits, problems, unasked } = ask_all(call, tool, &name, files.clone()).await?;
     let wanted = names::parts(symbol);
     let named = |hit: &&Hit| hit.path.last() == wanted.last() && !names::ends_with(&hit.path, &wanted);
@@ -125,7 +122,8 @@ async fn within(
         let params = json!({"textDocument": ready.document()});
         let all =
             names::flat(&outline(&ready.server.ask(call, "textDocument/documentSymbol", params).await?));
-        for named in all.iter().filter(|named| names::fits(&named.parts, wanted, file)) {
+        let package = names::package(file, &ready.text);
+        for named in all.iter().filter(|named| names::fits(&named.parts, wanted, file, package)) {
             let position = names::place(&ready.text, named, ready.server.client.encoding());
             let lines = ready.lines();
             let (line, col) = lines.shown(position, ready.server.client.encoding());
@@ -148,10 +146,10 @@ fn all_files(call: &Call) -> Vec<PathBuf> {
     call.workspace.glob(&query, &AtomicBool::new(false)).map(|reply| reply.files).unwrap_or_default()
 }
 
-/// Files that hold a word: only their servers can know a symbol of that name.
-pub(super) fn files_with(call: &Call, word: &str) -> Vec<PathBuf> {
+/// Files that hold one of these as a whole word: only their servers can know a symbol of that name.
+pub(super) fn files_with(call: &Call, words: &[&str]) -> Vec<PathBuf> {
     let Ok(path) = call.workspace.resolve(".") else { return Vec::new() };
-    let mut query = GrepQuery::new(regex::escape(word), path);
+    let mut query = GrepQuery::new(names::any_word(words), path);
     query.mode = OutputMode::FilesWithMatches;
     query.head_limit = FILES;
     let mut found = Vec::new();

@@ -161,10 +161,11 @@ impl Detector for Node {
                 "tsserver": { "useSyntaxServer": "never", "useClientFileWatcher": true },
             }),
         };
-        // The classic server refuses TypeScript 7, and only that has a server of its own.
+        // The classic server refuses TypeScript 7, and only that has a server of its own. Without either of them in
+        // the project, the PATH may have a TypeScript 7; an older one does not start as a server.
         match manifest::installed_major(facts, "typescript") {
             Some(7..) => Ok(vec![native]),
-            _ => Ok(vec![classic]),
+            _ => Ok(vec![classic, ServerPlan { program: "tsc".to_owned(), ..native }]),
         }
     }
 }

@@ -79,15 +79,18 @@ impl Environment {
         self.manager.is_some()
     }
 
+    /// Where a tool is in the environment.
+    pub(super) fn own(&self, facts: &dyn Facts, name: &str) -> Option<PathBuf> {
+        let (inside, folder) = (self.inside.as_ref()?, self.folder.as_ref()?);
+        // It may be a link that leads out of the project, where only its name can be seen.
+        let named = || facts.list(&format!("{inside}/bin")).iter().any(|other| other == name);
+        let there = facts.exists(&format!("{inside}/bin/{name}")) || named();
+        there.then(|| folder.join("bin").join(name))
+    }
+
     /// Where a tool is: in the environment, or on the PATH.
     pub(super) fn tool(&self, facts: &dyn Facts, name: &str) -> Option<PathBuf> {
-        let own = match (&self.inside, &self.folder) {
-            (Some(inside), Some(folder)) if facts.exists(&format!("{inside}/bin/{name}")) => {
-                Some(folder.join("bin").join(name))
-            }
-            _ => None,
-        };
-        own.or_else(|| facts.which(name))
+        self.own(facts, name).or_else(|| facts.which(name))
     }
 
     /// The program to start for a tool; its plain name when it is nowhere, so that its absence is told.

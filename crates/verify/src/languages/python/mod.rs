@@ -200,8 +200,11 @@ impl Detector for Python {
                 options: settings.clone(),
             })
             .collect();
-        // The one that is there comes first; without any, the first is named as missing.
-        servers.sort_by_key(|server| environment.tool(facts, server.name).is_none());
+        // The project's own comes first, then one that is there; without any, the first is named as missing.
+        servers.sort_by_key(|server| {
+            let own = environment.own(facts, server.name).is_some();
+            (!own, environment.tool(facts, server.name).is_none())
+        });
         Ok(servers)
     }
 }

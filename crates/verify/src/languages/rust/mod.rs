@@ -141,6 +141,8 @@ impl Detector for Rust {
                 "checkOnSave": false,
                 "cachePriming": { "enable": false },
                 "cargo": { "targetDir": true },
+                // Without these it takes names and imports that are nowhere for fine.
+                "diagnostics": { "experimental": { "enable": true } },
                 "workspace": { "symbol": { "search": { "kind": "all_symbols" } } },
             }),
         }])
