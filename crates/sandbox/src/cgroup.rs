@@ -50,7 +50,8 @@ impl Hierarchy {
         usable.then_some(Self { parent, version: Version::Two })
     }
 
-    /// Removes the groups of servers that were killed: here at once, and elsewhere by a thread, once.
+    /// Removes the groups of servers that were killed: here at once, and elsewhere by a thread, once, when the first
+    /// calls are through.
     pub(crate) fn sweep(&self) {
         static ELSEWHERE: Once = Once::new();
         sweep_in(&self.parent, Duration::ZERO);
@@ -58,7 +59,10 @@ impl Hierarchy {
             ELSEWHERE.call_once(|| {
                 let sweep = std::thread::Builder::new().name("sweep-groups".to_owned());
                 // Without a thread they stay until the next time.
-                let _ = sweep.spawn(move || sweep_below(&top));
+                let _ = sweep.spawn(move || {
+                    std::thread::sleep(PATIENCE);
+                    sweep_below(&top);
+                });
             });
         }
     }
@@ -108,6 +112,8 @@ impl Hierarchy {
 
 /// Another server may be about to use a group that is new and still empty, under a number that is nobody's here.
 const SETTLED: Duration = Duration::from_secs(60);
+/// A machine may have thousands of groups: nobody's first call shares a core with the look at them.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Groups of the machine that are looked at.
 const MOST_GROUPS: usize = 4096;
 
