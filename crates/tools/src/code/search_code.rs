@@ -138,15 +138,30 @@ fn languages(asked: Option<&str>) -> Result<&'static [Language], ToolError> {
     }
 }
 
+/// Results for which a second thread is worth its start: opening and reading their files is most of a question's time.
+const ALONE: usize = 8;
+
 /// Reads from the files what is shown.
-fn show(call: &Call, hits: Vec<Hit>) -> Vec<One> {
+fn show(call: &Call, mut hits: Vec<Hit>) -> Vec<One> {
+    if hits.len() <= ALONE {
+        return show_some(call, hits);
+    }
+    let rest = hits.split_off(hits.len() / 2);
+    std::thread::scope(|scope| {
+        let rest = scope.spawn(|| show_some(call, rest));
+        let mut results = show_some(call, hits);
+        results.extend(rest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        results
+    })
+}
+
+fn show_some(call: &Call, hits: Vec<Hit>) -> Vec<One> {
     let mut sources: HashMap<Arc<std::path::Path>, Option<Vec<u8>>> = HashMap::new();
     let mut results = Vec::with_capacity(hits.len());
     for hit in hits {
-        let source = sources.entry(Arc::clone(&hit.path)).or_insert_with(|| {
-            let path = call.workspace.resolve_entry(&*hit.path).ok()?;
-            call.workspace.read_bytes(&path, LARGEST).ok()
-        });
+        let source = sources
+            .entry(Arc::clone(&hit.path))
+            .or_insert_with(|| call.workspace.bytes_of(&*hit.path, LARGEST));
         // deleted in this very moment
         let Some(source) = source else { continue };
         let shown = hit.show(source);
