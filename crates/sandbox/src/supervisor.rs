@@ -47,6 +47,8 @@ pub(crate) struct Supervisor {
     /// Entered by every program.
     pub(crate) ruleset: Option<OwnedFd>,
     pub(crate) watchdog: Option<Watchdog>,
+    /// Processor time of all programs before this one.
+    spent: u64,
 }
 
 impl Supervisor {
@@ -61,6 +63,7 @@ impl Supervisor {
             running: None,
             ruleset: None,
             watchdog: None,
+            spent: 0,
         }
     }
 
@@ -70,7 +73,7 @@ impl Supervisor {
             let watching = self.watchdog.as_ref().filter(|_| self.running.is_some());
             // By the clock and not when nothing else happens: children that end without a pause are no excuse.
             if watching.is_some() && looked.elapsed() >= watchdog::PERIOD {
-                let exceeded = watching.and_then(Watchdog::look);
+                let exceeded = watching.and_then(|watchdog| watchdog.look(self.spent));
                 looked = Instant::now();
                 if exceeded.is_some() {
                     self.end_all(exceeded);
@@ -135,6 +138,9 @@ impl Supervisor {
             (false, [stdout, stderr]) => [null, stdout.as_fd(), stderr.as_fd()],
             _ => return self.fail(Stage::Clone, libc::EBADF),
         };
+        if self.watchdog.is_some_and(|watchdog| watchdog.cpu.is_some()) {
+            self.spent = tree::spent_below();
+        }
         let paths = places(&run);
         let program = Program {
             candidates: &wire::take_strings(&mut paths.as_slice(), usize::MAX),

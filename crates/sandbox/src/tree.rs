@@ -132,6 +132,24 @@ pub(crate) fn is_ending(pid: i32) -> bool {
     stat::<u64>(pid, 6).is_some_and(|flags| flags & EXITING != 0)
 }
 
+/// Processor time of a process and of those that it has collected, in the kernel's ticks.
+pub(crate) fn spent(pid: i32) -> u64 {
+    times(pid).iter().sum()
+}
+
+/// The same of all that this process has collected.
+pub(crate) fn spent_below() -> u64 {
+    let [_, _, user, system] = times(rustix::process::getpid().as_raw_nonzero().get());
+    user + system
+}
+
+/// Time in user mode and in the kernel: its own, and that of those it has collected.
+fn times(pid: i32) -> [u64; 4] {
+    let text = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+    let mut fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().skip(11);
+    std::array::from_fn(|_| fields.next().and_then(|field| field.parse().ok()).unwrap_or(0))
+}
+
 fn parent_of(pid: i32) -> Option<i32> {
     stat(pid, 1)
 }

@@ -1,4 +1,5 @@
-//! Caps on memory and processes where no control group enforces them: a look every so often.
+//! Caps on memory, processes and processor time of a command and all below it, where no control group enforces them: a
+//! look every so often.
 
 use crate::{tree, wire::Exceeded};
 use std::{fs, time::Duration};
@@ -11,14 +12,24 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 pub(crate) struct Watchdog {
     pub(crate) memory: Option<u64>,
     pub(crate) pids: Option<u64>,
+    /// Seconds of processor time.
+    pub(crate) cpu: Option<u64>,
 }
 
 impl Watchdog {
-    /// The cap that is exceeded now, if any.
-    pub(crate) fn look(&self) -> Option<Exceeded> {
+    /// The cap that is exceeded now, if any; `before` is what [`tree::spent_below`] was when the program began.
+    pub(crate) fn look(&self, before: u64) -> Option<Exceeded> {
         let (processes, threads) = tree::descendants();
         if self.pids.is_some_and(|cap| u64::try_from(threads).unwrap_or(u64::MAX) > cap) {
             return Some(Exceeded::Pids);
+        }
+        if let Some(seconds) = self.cpu {
+            // What those spent who are gone is known to whoever collected them.
+            let spent = tree::spent_below() + processes.iter().map(|pid| tree::spent(*pid)).sum::<u64>();
+            if spent.saturating_sub(before) > seconds.saturating_mul(rustix::param::clock_ticks_per_second())
+            {
+                return Some(Exceeded::Cpu);
+            }
         }
         let cap = self.memory?;
         let resident: u64 = processes.iter().map(|pid| resident(*pid)).sum();

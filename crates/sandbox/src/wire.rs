@@ -237,6 +237,7 @@ pub(crate) enum Report {
 pub(crate) enum Exceeded {
     Memory,
     Pids,
+    Cpu,
 }
 
 /// The longest report.
@@ -249,6 +250,7 @@ impl Report {
             Self::Ended { status, exceeded: None } => (2, 0, *status),
             Self::Ended { status, exceeded: Some(Exceeded::Memory) } => (2, 1, *status),
             Self::Ended { status, exceeded: Some(Exceeded::Pids) } => (2, 2, *status),
+            Self::Ended { status, exceeded: Some(Exceeded::Cpu) } => (2, 3, *status),
             Self::Failed { stage, errno } => (3, *stage, *errno),
             Self::Broken(_) => (4, 0, 0),
             Self::Ready(_) => (5, 0, 0),
@@ -270,6 +272,7 @@ impl Report {
             (2, 0) => Self::Ended { status: value, exceeded: None },
             (2, 1) => Self::Ended { status: value, exceeded: Some(Exceeded::Memory) },
             (2, 2) => Self::Ended { status: value, exceeded: Some(Exceeded::Pids) },
+            (2, 3) => Self::Ended { status: value, exceeded: Some(Exceeded::Cpu) },
             (3, stage) => Self::Failed { stage: *stage, errno: value },
             (4, _) => Self::Broken(String::from_utf8_lossy(text).into_owned()),
             (5, _) => Self::Ready(String::from_utf8_lossy(text).into_owned()),
@@ -289,6 +292,7 @@ mod tests {
             Report::Ended { status: 256, exceeded: None },
             Report::Ended { status: 9, exceeded: Some(Exceeded::Memory) },
             Report::Ended { status: 9, exceeded: Some(Exceeded::Pids) },
+            Report::Ended { status: 9, exceeded: Some(Exceeded::Cpu) },
             Report::Failed { stage: 3, errno: 2 },
             Report::Broken("mount /proc: not permitted".into()),
             Report::Ready(String::new()),

@@ -254,6 +254,11 @@ impl End {
                 let what = "killed by the sandbox: more processes than `pids` allows; raise it to allow more";
                 notes.push(what.to_owned());
             }
+            Some(Report::Ended { exceeded: Some(Exceeded::Cpu), .. }) => {
+                let what = "killed by the sandbox: more processor time than `cpu` allows, of all its processes \
+                            together; raise it to allow more";
+                notes.push(what.to_owned());
+            }
             Some(Report::Ended { status: 0, .. }) if self.out_of_memory => {
                 // As the outcome would say it, had the command failed with it.
                 let killed = Outcome::OutOfMemory { limit: memory };

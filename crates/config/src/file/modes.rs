@@ -40,7 +40,7 @@ fn modes() -> Vec<Mode> {
                 ("network", OneOf(&["host", "loopback", "none"]), "What commands reach; host when absent."),
                 ("memory", Amount, "Memory of a command and its descendants, such as 2GiB."),
                 ("file_size", Amount, "Bytes in one file, such as 500MB."),
-                ("cpu", Amount, "Processor time of each process, such as 90s."),
+                ("cpu", Amount, "Processor time of a command and all below it together, such as 90s."),
                 ("pids", Number, "Processes of a command; 4096 when absent."),
                 ("require", Texts, "Guarantees without which nothing starts."),
             ],

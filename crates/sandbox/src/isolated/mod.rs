@@ -532,7 +532,7 @@ impl Probe {
         [
             CapInForce { name: "memory", value: memory, by: memory_by },
             CapInForce { name: "pids", value: pids, by: pids_by },
-            CapInForce { name: "cpu", value: cpu_seconds, by: "RLIMIT_CPU" },
+            CapInForce { name: "cpu", value: cpu_seconds, by: "a watchdog and RLIMIT_CPU" },
             CapInForce { name: "file_size", value: file_size, by: "RLIMIT_FSIZE" },
         ]
     }

@@ -66,7 +66,7 @@ pub struct Caps {
     pub memory: Option<u64>,
     /// Processes and threads.
     pub pids: Option<u64>,
-    /// Seconds of CPU time, of each process.
+    /// Seconds of CPU time, of all processes together.
     pub cpu_seconds: Option<u64>,
     /// Bytes in one file.
     pub file_size: Option<u64>,

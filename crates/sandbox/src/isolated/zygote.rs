@@ -4,7 +4,7 @@
 use super::{
     confine, filter,
     mounts::{self, Doing as _},
-    plan::{Network, Plan, Tier},
+    plan::{Caps, Network, Plan, Tier},
     rules,
 };
 use crate::{
@@ -230,8 +230,8 @@ impl Zygote<'_> {
     /// the worst, since the numbers that it gives out are more than may be in use.
     fn watchdog(&self, group: Option<BorrowedFd<'_>>) -> Option<Watchdog> {
         let memory = self.plan.caps.memory.filter(|_| group.is_none());
-        let pids = self.plan.caps.pids;
-        (memory.is_some() || pids.is_some()).then_some(Watchdog { memory, pids })
+        let Caps { pids, cpu_seconds: cpu, .. } = self.plan.caps;
+        (memory.is_some() || pids.is_some() || cpu.is_some()).then_some(Watchdog { memory, pids, cpu })
     }
 
     fn join(group: Option<BorrowedFd<'_>>) -> io::Result<()> {

@@ -141,6 +141,20 @@ async fn processor_time_and_file_size_are_capped() {
         let sandbox = capped(tier, place.path(), caps);
         let spin = sh(&sandbox, "while :; do :; done").await;
         assert!(matches!(spin.outcome, Outcome::Signaled(_)), "{tier}: {spin:?}");
+        // None of these spends a second, all of them together do: one after another, and at once.
+        let some = "python3 -c 'import time\nwhile time.process_time() < 0.4: pass'";
+        for many in [
+            format!("for i in 1 2 3 4 5; do {some}; done; echo done"),
+            format!("{some} & ").repeat(5) + "wait; echo done",
+        ] {
+            let together = sh(&sandbox, &many).await;
+            let said =
+                together.notes.iter().any(|note| note.contains("more processor time than `cpu` allows"));
+            assert!(said && together.stdout.is_empty(), "{tier}: {together:?}");
+        }
+        // What those before it spent is not a command's.
+        let response = sh(&sandbox, "echo fine").await;
+        assert_eq!(response.stdout, b"fine\n", "{tier}: {response:?}");
         let large = sh(&sandbox, "head -c 3000000 /dev/zero > large").await;
         assert!(!large.outcome.success(), "{tier}: {large:?}");
         assert!(std::fs::metadata(place.path().join("large")).unwrap().len() <= 1 << 20);
