@@ -2,7 +2,7 @@
 
 use crate::isolated::{Host, build};
 use sandbox::{
-    EnvEntry, FactoryError, Outcome, Request, Response, Sandbox, StartRequest, Stdio,
+    EnvEntry, FactoryError, Outcome, Process, Request, Response, Sandbox, StartRequest, Stdio,
     isolated::{self, Caps, GUARANTEES, Guarantee, Isolated, Kernel, Network, Tier},
 };
 use serde_json::{Map, Value, json};
@@ -161,39 +161,8 @@ async fn processor_time_and_file_size_are_capped() {
     }
 }
 
-#[tokio::test]
-async fn a_server_of_one_call_answers_the_next_on_a_shared_loopback_only() {
-    let place = tempfile::tempdir().unwrap();
-    let ask = r#"python3 -c "import socket; s=socket.create_connection(('127.0.0.1', 8765), 5); print(s.recv(10).decode())""#;
-    for (network, reached) in [(Network::Loopback, true), (Network::None, false)] {
-        let builder =
-            Isolated::builder("net").workspace(place.path()).tier(Tier::Namespaces).network(network);
-        let sandbox = builder.build().unwrap();
-        let script = "
-import socket
-s = socket.create_server(('127.0.0.1', 8765))
-print('listening', flush=True)
-while True:
-    c, _ = s.accept(); c.sendall(b'hello'); c.close()
-";
-        let request = StartRequest {
-            command: "python3".into(),
-            args: vec!["-c".into(), script.into()],
-            stdio: Stdio::Merged,
-            ..StartRequest::default()
-        };
-        let mut server = sandbox.streaming().unwrap().start(request).await.unwrap();
-        server.stdout.read_exact(&mut [0; 9]).await.unwrap();
-        let response = sh(&sandbox, ask).await;
-        assert_eq!(response.outcome.success(), reached, "{}: {response:?}", network.name());
-    }
-}
-
-/// What makes a new plan must not take the loopback from those who share it.
-#[tokio::test]
-async fn a_shared_loopback_outlives_a_change_of_the_plan() {
-    let host = Host::new();
-    let sandbox = host.builder().tier(Tier::Namespaces).network(Network::Loopback).build().unwrap();
+/// A server that says hello to whoever comes, as long as this lives.
+async fn greeter(sandbox: &Isolated) -> Process {
     let script = "
 import socket
 s = socket.create_server(('127.0.0.1', 8765))
@@ -209,6 +178,29 @@ while True:
     };
     let mut server = sandbox.streaming().unwrap().start(request).await.unwrap();
     server.stdout.read_exact(&mut [0; 9]).await.unwrap();
+    server
+}
+
+#[tokio::test]
+async fn a_server_of_one_call_answers_the_next_on_a_shared_loopback_only() {
+    let place = tempfile::tempdir().unwrap();
+    let ask = r#"python3 -c "import socket; s=socket.create_connection(('127.0.0.1', 8765), 5); print(s.recv(10).decode())""#;
+    for (network, reached) in [(Network::Loopback, true), (Network::None, false)] {
+        let builder =
+            Isolated::builder("net").workspace(place.path()).tier(Tier::Namespaces).network(network);
+        let sandbox = builder.build().unwrap();
+        let _server = greeter(&sandbox).await;
+        let response = sh(&sandbox, ask).await;
+        assert_eq!(response.outcome.success(), reached, "{}: {response:?}", network.name());
+    }
+}
+
+/// What makes a new plan must not take the loopback from those who share it.
+#[tokio::test]
+async fn a_shared_loopback_outlives_a_change_of_the_plan() {
+    let host = Host::new();
+    let sandbox = host.builder().tier(Tier::Namespaces).network(Network::Loopback).build().unwrap();
+    let _server = greeter(&sandbox).await;
     std::fs::write(host.home().join(".vault-token"), "very-secret\n").unwrap();
     // As long as a plan is trusted.
     tokio::time::sleep(Duration::from_millis(2100)).await;
