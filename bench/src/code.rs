@@ -22,8 +22,12 @@ const MANY: usize = 5_000_000;
 /// How often each question is asked.
 const ROUNDS: usize = 200;
 /// One word, several, and a sentence.
-const QUERIES: &[&str] =
-    &["invoice", "parse header", "read a line from the buffer and return the error to the caller"];
+const QUERIES: &[&str] = &[
+    "invoice",
+    "parse header",
+    "read a line from the buffer and",
+    "read a line from the buffer and return the error to the caller",
+];
 
 pub(crate) fn code(subjects: &Subjects, report: &mut Report) -> Result<()> {
     report.section("search_code", &["what", "took", "asked", ""]);

@@ -20,6 +20,39 @@ const HELPER_REASONS: &[&str] = &["\"run by ", "for the tests above\""];
 const GATE_KEEPERS: &[&str] =
     &["crates/sandbox/", "crates/config/src/", "crates/testkit/", "xtask/", "bench/", "examples/"];
 
+/// Product code that asks `workspace` for files: it neither names a module of file functions nor asks a path about the
+/// disk.
+const ASKS_FOR_FILES: &[&str] = &[
+    "crates/code/src/",
+    "crates/lsp/src/",
+    "crates/scrub/src/",
+    "crates/server/src/",
+    "crates/tools/src/",
+    "crates/verify/src/",
+];
+
+/// Those of it that use the disk themselves, and why that is no file of a workspace.
+const OWN_FILES: &[(&str, &str)] = &[
+    ("crates/server/src/found.rs", "looks for names at a root before there is a workspace; opens nothing"),
+    ("crates/server/src/place.rs", "makes a folder in the state folder"),
+    ("crates/tools/src/code/lsp/memory.rs", "reads /proc"),
+    ("crates/tools/src/shell/capture.rs", "spools output into an unnamed temporary file"),
+];
+
+/// Questions that a path asks the disk.
+const ASKED_BY_A_PATH: &[&str] = &[
+    ".canonicalize()",
+    ".exists()",
+    ".is_dir()",
+    ".is_file()",
+    ".is_symlink()",
+    ".metadata()",
+    ".read_dir()",
+    ".read_link()",
+    ".symlink_metadata()",
+    ".try_exists()",
+];
+
 /// Holds the workspace at `root` against the rules.
 pub(crate) fn verdict(root: &Path) -> Result<Verdict> {
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("reading ARCHITECTURE.md")?;
@@ -231,7 +264,30 @@ fn gate_problems(name: &str, source: &str) -> Vec<String> {
             problems.push(at("sets a gate's lint aside: ask the crate that owns the gate"));
         }
     }
+    problems.extend(file_problems(name, source));
     problems
+}
+
+/// Where a source file goes to the disk past `workspace`. A module of tests at its end may.
+fn file_problems(name: &str, source: &str) -> Vec<String> {
+    if !ASKS_FOR_FILES.iter().any(|place| name.starts_with(place)) || name.ends_with("/tests.rs") {
+        return Vec::new();
+    }
+    let lines: Vec<(usize, String)> = code_lines(source).collect();
+    let tests = lines.windows(2).position(|pair| {
+        pair[0].1.trim() == "#[cfg(test)]" && pair[1].1.starts_with("mod ") && pair[1].1.ends_with('{')
+    });
+    let product = &lines[..tests.unwrap_or(lines.len())];
+    let asks = |line: &str| has_word(line, "fs") || ASKED_BY_A_PATH.iter().any(|asked| line.contains(asked));
+    let found = product.iter().filter(|(_, line)| asks(line));
+    let found: Vec<String> = found
+        .map(|(number, _)| format!("{name}:{number}: goes to the disk: files are opened by `workspace`"))
+        .collect();
+    match OWN_FILES.iter().find(|(own, _)| *own == name) {
+        Some(_) if found.is_empty() => vec![format!("{name}: need not be in OWN_FILES any more")],
+        Some(_) => Vec::new(),
+        None => found,
+    }
 }
 
 /// Lines with comments and the content of string literals taken out, numbered from 1.
@@ -249,7 +305,11 @@ fn strip(line: &str, in_string: &mut bool) -> String {
             (true, '"') => *in_string = false,
             (true, _) => {}
             (false, '\'') if characters.peek() == Some(&'"') => drop(characters.next()),
-            (false, '"') => *in_string = true,
+            (false, '"') => {
+                // That there is a text is told.
+                code.push('"');
+                *in_string = true;
+            }
             (false, '/') if characters.peek() == Some(&'/') => break,
             (false, other) => code.push(other),
         }
@@ -350,6 +410,21 @@ mod tests {
         assert!(problems.contains("crates/files/src/lib.rs:3: `unsafe` belongs"), "{problems}");
         assert!(problems.contains("crates/files/src/lib.rs:4: sets a gate's lint aside"), "{problems}");
         assert_eq!(problems.lines().count(), 3, "{problems}");
+    }
+
+    #[test]
+    fn going_to_the_disk_past_the_workspace_fails() {
+        let source = "use std::{\n    fs,\n    path::Path,\n};\n// fs in a comment\nfn f(path: &Path) -> bool {\n    \
+            path.exists()\n}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+        let problems = check(&[("files", "", source), ("tools", "", source)]).unwrap_err();
+        for line in [2, 7] {
+            let told = format!("crates/tools/src/lib.rs:{line}: goes to the disk");
+            assert!(problems.contains(&told), "{problems}");
+        }
+        assert_eq!(problems.lines().count(), 3, "{problems}");
+        let (exempt, _) = OWN_FILES[0];
+        assert!(gate_problems(exempt, source).is_empty());
+        assert_eq!(gate_problems(exempt, "fn f() {}\n").len(), 1);
     }
 
     #[test]

@@ -46,6 +46,10 @@ pub struct Flags {
     #[arg(long, value_name = "N", value_parser = listen::at_least_one, help_heading = "Limits")]
     pub max_calls: Option<usize>,
 
+    /// Bytes of one message, be it a request's body or a line on stdio [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Limits")]
+    pub max_body: Option<u64>,
+
     /// Memory that the index of one workspace may take; past it large files leave it [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Limits")]
     pub index_budget: Option<u64>,
@@ -114,6 +118,9 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         workspaces: workspaces(&flags)?,
         limits: Limits {
             concurrent_calls: flags.max_calls.unwrap_or(limits.concurrent_calls),
+            body_bytes: flags
+                .max_body
+                .map_or(limits.body_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             grace: flags.grace.unwrap_or(limits.grace),
             server_idle: flags.server_idle.unwrap_or(limits.server_idle),
             server_answer: flags.server_answer.unwrap_or(limits.server_answer),
@@ -163,9 +170,6 @@ impl Limits {
         Self {
             sessions: flags.max_sessions.unwrap_or(self.sessions),
             connections: flags.max_connections.unwrap_or(self.connections),
-            body_bytes: flags
-                .max_body
-                .map_or(self.body_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             body_time: flags.body_time.unwrap_or(self.body_time),
             idle_connection: flags.connection_idle.unwrap_or(self.idle_connection),
             idle_session: flags.session_idle.unwrap_or(self.idle_session),

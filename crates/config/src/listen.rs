@@ -47,15 +47,11 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Limits")]
     pub max_connections: Option<usize>,
 
-    /// Bytes of one request body [default: 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Limits")]
-    pub max_body: Option<u64>,
-
     /// A request's body must have arrived within this time [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
     pub body_time: Option<Duration>,
 
-    /// A connection that sends no request head for this long is closed [default: 60s]
+    /// A connection that sends no request head, or takes nothing of its answer, for this long is closed [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Limits")]
     pub connection_idle: Option<Duration>,
 

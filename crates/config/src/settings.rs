@@ -40,13 +40,13 @@ pub struct Limits {
     pub sessions: usize,
     /// Connections at once.
     pub connections: usize,
-    /// Bytes of one HTTP request body.
+    /// Bytes of one message: an HTTP request's body or a line on stdio.
     pub body_bytes: usize,
     /// A request's body must have arrived within this time.
     pub body_time: Duration,
     /// A session that nobody uses for this long is closed.
     pub idle_session: Duration,
-    /// A connection that has not sent its request's head by then is closed.
+    /// A connection that has not sent its request's head by then, or takes nothing of its answer, is closed.
     pub idle_connection: Duration,
     /// How long calls may go on after SIGTERM.
     pub grace: Duration,

@@ -84,6 +84,7 @@ pub use request::{EnvEntry, Request, Response};
 pub use stream::{Control, Process, StartRequest, Stdio};
 
 use futures_util::future::BoxFuture;
+use std::{path::PathBuf, sync::Arc};
 
 /// Gives the system back what this process's allocator keeps although it is free: worth it after work that took much
 /// more than it leaves. Here because it needs `unsafe` code.
@@ -113,10 +114,26 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// The same sandbox for work in one workspace alone, the same one every time; the wider one closes it. `None` where
+    /// it cannot be held: commands would reach more than that.
+    fn narrowed(self: Arc<Self>, to: &Narrowing) -> Option<Arc<dyn Sandbox>> {
+        let _ = to;
+        None
+    }
+
     /// Called once on teardown by whoever owns the sandbox.
     fn closer(&self) -> Option<&dyn Closer> {
         None
     }
+}
+
+/// What a sandbox is narrowed to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Narrowing {
+    /// The root of the only workspace of the sandbox's that is within reach.
+    pub workspace: PathBuf,
+    /// Nothing in it can be changed.
+    pub read_only: bool,
 }
 
 /// A sandbox that can hand out live streams instead of collected bytes.

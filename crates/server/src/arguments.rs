@@ -82,7 +82,21 @@ fn read(tool: &Listed, words: &[String]) -> Result<Map<String, Value>, String> {
             (_, value) => drop(arguments.insert(key, value)),
         }
     }
-    Ok(arguments)
+    // Who goes on waiting repeats nothing.
+    let missing = if arguments.contains_key("handle") {
+        Vec::new()
+    } else {
+        required(tool).into_iter().filter(|key| !arguments.contains_key(*key)).collect()
+    };
+    match missing.as_slice() {
+        [] => Ok(arguments),
+        keys => Err(format!("{} needs --{}", tool.spec.name, keys.join(", --"))),
+    }
+}
+
+fn required(tool: &Listed) -> Vec<&str> {
+    let names = tool.input_schema.get("required").and_then(Value::as_array);
+    names.map(|names| names.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
 }
 
 /// Flags of `call` itself that came too late.
@@ -96,6 +110,7 @@ fn misplaced(flag: &str) -> Option<String> {
         "log",
         "format",
         "max-calls",
+        "max-body",
         "index-budget",
         "grace",
         "config",
@@ -141,12 +156,7 @@ fn help(tool: &Listed) -> String {
     let name = tool.spec.name;
     let mut text =
         format!("{}\n\nUsage: codegen-sandbox call {name} [--key value]…\n\n", tool.spec.description);
-    let required: Vec<&str> = tool
-        .input_schema
-        .get("required")
-        .and_then(Value::as_array)
-        .map(|names| names.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
+    let required = required(tool);
     for (key, property) in properties(tool) {
         let must = if required.contains(&key.as_str()) { " (required)" } else { "" };
         let about = property.get("description").and_then(Value::as_str).unwrap_or_default();

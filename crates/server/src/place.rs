@@ -5,8 +5,8 @@ use anyhow::Result;
 use config::{FileError, NO_VALUE, RuntimeConfig, Settings, did_you_mean};
 use futures_util::future::BoxFuture;
 use sandbox::{
-    Closer, Control, Factory, FactoryError, Outcome, Process, Registry, Request, Response, Sandbox,
-    StartRequest, StreamingSandbox, Variables,
+    Closer, Control, Factory, FactoryError, Narrowing, Outcome, Process, Registry, Request, Response,
+    Sandbox, StartRequest, StreamingSandbox, Variables,
     direct::{self, Direct},
     global_registry,
     isolated::{self, Isolated, Probe},
@@ -200,8 +200,14 @@ fn template(settings: &Settings, name: &str) -> isolated::Builder {
 /// files starts without it. Where none works, commands run without, and every result says so.
 struct Strongest {
     template: isolated::Builder,
+    variables: Variables,
     otherwise: Direct,
     found: OnceLock<Found>,
+    /// What it is narrowed to; `None` when it is for all workspaces.
+    narrow: Option<Narrowing>,
+    /// Several workspaces, so that one call must be kept from the others.
+    several: bool,
+    narrowed: Mutex<Vec<Arc<Strongest>>>,
 }
 
 struct Found {
@@ -211,11 +217,19 @@ struct Found {
 
 impl Strongest {
     fn new(settings: &Settings) -> Self {
-        Self {
-            template: template(settings, isolated::MODE),
-            otherwise: Direct::new(direct::MODE).with_baseline(variables(settings)),
-            found: OnceLock::new(),
-        }
+        let several = settings.workspaces.len() > 1;
+        Self::of(template(settings, isolated::MODE), variables(settings), several, None)
+    }
+
+    fn of(
+        template: isolated::Builder,
+        variables: Variables,
+        several: bool,
+        narrow: Option<Narrowing>,
+    ) -> Self {
+        let otherwise = Direct::new(direct::MODE).with_baseline(variables.clone());
+        let (found, narrowed) = (OnceLock::new(), Mutex::default());
+        Self { template, variables, otherwise, found, narrow, several, narrowed }
     }
 
     fn found(&self) -> &Found {
@@ -257,8 +271,40 @@ impl Sandbox for Strongest {
         Some(self)
     }
 
+    fn narrowed(self: Arc<Self>, to: &Narrowing) -> Option<Arc<dyn Sandbox>> {
+        if !self.several && !to.read_only || self.narrow.as_ref() == Some(to) {
+            return Some(self);
+        }
+        let mut all = self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter().find(|known| known.narrow.as_ref() == Some(to)).cloned();
+        let narrowed = known.unwrap_or_else(|| {
+            let template = self.template.clone().narrowed(to);
+            let made = Arc::new(Self::of(template, self.variables.clone(), false, Some(to.clone())));
+            all.push(Arc::clone(&made));
+            made
+        });
+        // Without isolation nobody is kept from anything.
+        (!to.read_only || narrowed.found().sandbox.is_some()).then_some(narrowed as Arc<dyn Sandbox>)
+    }
+
     fn closer(&self) -> Option<&dyn Closer> {
-        self.found.get().and_then(|found| found.sandbox.as_ref()).and_then(Sandbox::closer)
+        Some(self)
+    }
+}
+
+impl Closer for Strongest {
+    fn close(&self) -> BoxFuture<'_, Result<(), String>> {
+        let narrowed = std::mem::take(&mut *self.narrowed.lock().unwrap_or_else(PoisonError::into_inner));
+        Box::pin(async move {
+            for one in &narrowed {
+                one.close().await?;
+            }
+            let own = self.found.get().and_then(|found| found.sandbox.as_ref());
+            match own.and_then(Sandbox::closer) {
+                Some(closer) => closer.close().await,
+                None => Ok(()),
+            }
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! are ([`Key::Client`]), so that a file read over one connection may be edited over the next.
 
 use crate::http::auth::Principal;
+use serde_json::Value;
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -21,11 +22,16 @@ use tools::{Host, Session, SessionGuard};
 /// cancelled. Longer than the retry interval that streams announce.
 const RESUME_GRACE: Duration = Duration::from_secs(3);
 
+/// How long a cancel may be on its way: a client whose last call ended less long ago may still mean that one.
+const LATE_CANCEL: Duration = Duration::from_secs(10);
+
 /// What a session is found by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// The id the client was given.
     Id(String),
+    /// The id in the address that a legacy stream was told to post to.
+    Stream(String),
     /// A client without an id: whatever it says of itself on every request. Two clients that say the same
     /// share a session unless their addresses carry different `?session=` names.
     Client {
@@ -88,11 +94,29 @@ struct Entry {
     resumers: usize,
     /// Calls whose own stream is gone.
     orphans: Vec<CancellationToken>,
+    /// Calls of a client without a session on the wire, which only the id of their request names.
+    calls: Vec<Running>,
+    last_call: u64,
+}
+
+/// A call that can be cancelled by the id of its request.
+struct Running {
+    number: u64,
+    id: Value,
+    cancel: CancellationToken,
 }
 
 impl Entry {
     fn new(opened: Opened) -> Self {
-        Self { opened, users: 0, last_used: Instant::now(), resumers: 0, orphans: Vec::new() }
+        Self {
+            opened,
+            users: 0,
+            last_used: Instant::now(),
+            resumers: 0,
+            orphans: Vec::new(),
+            calls: Vec::new(),
+            last_call: 0,
+        }
     }
 }
 
@@ -137,7 +161,7 @@ impl Directory {
     pub(crate) fn open(&self, principal: &Principal) -> Result<Opened, Full> {
         let place = Place::take(&self.taken, self.host.limits().sessions)?;
         let id = uuid::Uuid::new_v4().to_string();
-        let guard = self.host.session(id, principal.access());
+        let guard = self.host.session_of(id, principal.access(), Some(&principal.name));
         tracing::info!(session = guard.id, principal = &*principal.name, "session opened");
         Ok(Opened { guard, principal: principal.clone(), _place: place })
     }
@@ -159,6 +183,31 @@ impl Directory {
             }
             _ => Found::Nothing,
         }
+    }
+
+    /// Keeps the session under `key` from being idle, for somebody who has it already.
+    pub(crate) fn stay(self: &Arc<Self>, key: Key) -> Option<InUse> {
+        let mut entries = self.entries();
+        let entry = entries.get_mut(&key)?;
+        entry.users += 1;
+        let session = entry.opened.session();
+        Some(InUse { directory: Arc::clone(self), key, session, resuming: false })
+    }
+
+    /// Cancels the call whose request has this id, when only one can be meant: ids of different clients are alike,
+    /// so there must be one client that is `meant` and one such call of it.
+    pub(crate) fn cancel(&self, meant: impl Fn(&Key) -> bool, id: &Value) -> bool {
+        let cancel = {
+            let entries = self.entries();
+            let recent = |entry: &Entry| entry.users > 0 || entry.last_used.elapsed() < LATE_CANCEL;
+            let mut clients = entries.iter().filter(|(key, entry)| meant(key) && recent(entry));
+            let (Some((_, client)), None) = (clients.next(), clients.next()) else { return false };
+            let mut calls = client.calls.iter().filter(|call| call.id == *id);
+            let (Some(call), None) = (calls.next(), calls.next()) else { return false };
+            call.cancel.clone()
+        };
+        cancel.cancel();
+        true
     }
 
     /// The session under `key`, made when there is none.
@@ -201,6 +250,17 @@ impl InUse {
         Arc::clone(&self.session)
     }
 
+    /// A call that `cancel` ends, known by the id of its request as long as the result lives.
+    pub(crate) fn calling(&self, id: Value, cancel: CancellationToken) -> Calling<'_> {
+        let mut number = 0;
+        if let Some(entry) = self.directory.entries().get_mut(&self.key) {
+            entry.last_call += 1;
+            number = entry.last_call;
+            entry.calls.push(Running { number, id, cancel });
+        }
+        Calling { in_use: self, number }
+    }
+
     /// The call behind `cancel` lost its stream. It is cancelled unless the client comes back soon.
     pub(crate) fn orphan(&self, cancel: CancellationToken) {
         let mut entries = self.directory.entries();
@@ -239,6 +299,20 @@ impl Drop for InUse {
         };
         if orphaned {
             self.cancel_orphans_later();
+        }
+    }
+}
+
+/// A call under way.
+pub(crate) struct Calling<'a> {
+    in_use: &'a InUse,
+    number: u64,
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.in_use.directory.entries().get_mut(&self.in_use.key) {
+            entry.calls.retain(|call| call.number != self.number);
         }
     }
 }

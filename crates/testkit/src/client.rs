@@ -152,6 +152,14 @@ impl Client {
         self.transport.send(message);
     }
 
+    /// Sends a line that need not be JSON, over stdio.
+    ///
+    /// # Panics
+    /// Over any other transport.
+    pub fn send_line(&mut self, line: &[u8]) {
+        self.transport.send_line(line);
+    }
+
     /// Notifications and requests of the server that came so far.
     pub fn notifications(&mut self) -> &[Value] {
         self.wait_until(Duration::ZERO, |_| false);

@@ -25,6 +25,10 @@ pub(crate) enum Incoming {
 pub(crate) trait Transport: Debug + Send {
     /// Sends one message; answers come through [`Transport::incoming`].
     fn send(&mut self, message: &Value);
+    /// Sends whatever stands on one line.
+    fn send_line(&mut self, _line: &[u8]) {
+        panic!("only stdio has lines")
+    }
     /// What came in.
     fn incoming(&self) -> &Receiver<Incoming>;
     /// Tells the way that a protocol version was agreed on.
@@ -57,9 +61,13 @@ impl StdioPipes {
 
 impl Transport for StdioPipes {
     fn send(&mut self, message: &Value) {
+        self.send_line(message.to_string().as_bytes());
+    }
+
+    fn send_line(&mut self, line: &[u8]) {
         if let Some(input) = &mut self.input {
             // When the server is gone, the wait for its answer says so.
-            let _ = input.write_all(format!("{message}\n").as_bytes());
+            let _ = input.write_all(&[line, b"\n"].concat());
             let _ = input.flush();
         }
     }

@@ -1,7 +1,7 @@
 //! Everything a tool may touch while it runs.
 
-use crate::{Host, Place, Progress, Runtime, Session, ToolError, record::Record};
-use sandbox::Sandbox;
+use crate::{Access, Host, Place, Progress, Runtime, Session, ToolError, record::Record};
+use sandbox::{Narrowing, Sandbox};
 use std::{
     sync::{
         Arc,
@@ -72,20 +72,47 @@ impl Call {
 
     /// Where Bash and everything else runs.
     #[must_use]
-    pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
-        &self.place().sandbox
+    pub fn sandbox(&self) -> Arc<dyn Sandbox> {
+        self.place().sandbox
     }
 
     /// The same with what the workspace's paths are called there.
     #[must_use]
-    pub fn place(&self) -> &Place {
-        self.runtime.place()
+    pub fn place(&self) -> Place {
+        self.own(self.runtime.place())
     }
 
     /// Where the programs of a language run, and what the workspace's paths are called there.
     #[must_use]
-    pub fn sandbox_for(&self, language: &str) -> &Place {
-        self.runtime.sandbox_for(language)
+    pub fn sandbox_for(&self, language: &str) -> Place {
+        self.own(self.runtime.sandbox_for(language))
+    }
+
+    /// Whether nothing in the workspace may be changed for this caller.
+    pub(crate) fn read_only(&self) -> bool {
+        self.session.access == Access::ReadOnly
+    }
+
+    /// A place as far as it is this call's: no other workspace, and for a session that only reads nothing to change,
+    /// where the sandbox can hold that.
+    fn own(&self, place: &Place) -> Place {
+        let read_only = self.read_only().then(|| place.narrowed(&self.reach(true))).flatten();
+        read_only.or_else(|| place.narrowed(&self.reach(false))).unwrap_or_else(|| place.clone())
+    }
+
+    /// Where the programs of a language can change nothing in the workspace; `None` when nothing keeps them from it.
+    pub(crate) fn reading_place(&self, language: &str) -> Option<Place> {
+        self.runtime.sandbox_for(language).narrowed(&self.reach(true))
+    }
+
+    /// Where they run for sessions that may change things.
+    pub(crate) fn writing_place(&self, language: &str) -> Place {
+        let place = self.runtime.sandbox_for(language);
+        place.narrowed(&self.reach(false)).unwrap_or_else(|| place.clone())
+    }
+
+    fn reach(&self, read_only: bool) -> Narrowing {
+        Narrowing { workspace: self.workspace.root().to_owned(), read_only }
     }
 
     /// Runs work that blocks for as long as the disk takes (a durable write). Where the disk is quick and this is

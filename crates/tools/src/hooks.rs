@@ -3,7 +3,7 @@
 //! One process per event: one JSON object on its stdin, one on its stdout. A `filter` fails closed: whatever
 //! goes wrong with it denies. An `observe` hook is never waited for.
 
-use crate::{Content, Reply, ToolError};
+use crate::{Content, Reply, Session, ToolError};
 use config::{HookKind, HookMode, HookSpec, Phase};
 use sandbox::{EnvEntry, Request, Sandbox};
 use scrub::Scrubber;
@@ -57,6 +57,7 @@ pub(crate) struct Hooks(Vec<Arc<Hook>>);
 pub(crate) struct Stage<'a> {
     pub(crate) scrubber: Arc<Scrubber>,
     /// Where hooks run that nobody waits for.
+    pub(crate) session: &'a Session,
     pub(crate) background: &'a TaskTracker,
     pub(crate) tallies: &'a Arc<Tallies>,
 }
@@ -161,7 +162,7 @@ impl Hooks {
             match hook.spec.mode {
                 HookMode::Filter => asked.ask(event).await.map_err(|why| {
                     stage.tallies.add(&hook.spec.name, |tally| tally.denied += 1);
-                    hook.denial(phase, &why)
+                    hook.denial(stage.session, phase, &why)
                 })?,
                 HookMode::Observe => {
                     let tallies = Arc::clone(stage.tallies);
@@ -230,14 +231,16 @@ impl Hook {
         }
     }
 
-    fn denial(&self, phase: Phase, why: &str) -> ToolError {
+    fn denial(&self, session: &Session, phase: Phase, why: &str) -> ToolError {
         let what = match phase {
             Phase::AfterExecution => "result withheld",
             Phase::SessionStart => "session denied",
             _ => "denied",
         };
-        tracing::info!(target: "audit", event = "hook_denial", hook = self.spec.name, phase = phase.name());
-        tracing::info!(hook = self.spec.name, phase = phase.name(), "{what}: {why}");
+        let (hook, phase) = (&self.spec.name, phase.name());
+        let (session, principal) = (&session.id, session.principal.as_deref());
+        tracing::info!(target: "audit", event = "hook_denial", hook, phase, session, principal);
+        tracing::info!(hook, phase, "{what}: {why}");
         ToolError::caller(format!("{what} by hook \"{}\": {why}", self.spec.name))
     }
 }

@@ -204,15 +204,30 @@ impl Host {
         }
     }
 
-    pub(crate) fn stage(&self) -> Stage<'_> {
-        Stage { scrubber: self.scrubber(), background: &self.background, tallies: &self.tallies }
+    /// Where hooks run for `session`.
+    pub(crate) fn stage<'a>(&'a self, session: &'a Session) -> Stage<'a> {
+        let (background, tallies) = (&self.background, &self.tallies);
+        Stage { session, scrubber: self.scrubber(), background, tallies }
     }
 
-    /// A new session, held open by its guard.
+    /// A new session of nobody in particular, held open by its guard.
     pub fn session(self: &Arc<Self>, id: impl Into<String>, access: Access) -> SessionGuard {
-        let session = Session::new(id.into(), Arc::clone(self), access);
+        self.session_of(id, access, None)
+    }
+
+    /// A new session of whoever has this name, held open by its guard.
+    pub fn session_of(
+        self: &Arc<Self>,
+        id: impl Into<String>,
+        access: Access,
+        principal: Option<&str>,
+    ) -> SessionGuard {
+        // Where nothing may be changed, nobody may: some tools that only look would run code of the project.
+        let access = if self.settings.readonly { Access::ReadOnly } else { access };
+        let session = Session::new(id.into(), Arc::clone(self), access, principal);
         let readonly = access == Access::ReadOnly;
-        tracing::debug!(target: "audit", event = "session_start", session = session.id, readonly);
+        let id = &session.id;
+        tracing::debug!(target: "audit", event = "session_start", session = id, principal, readonly);
         SessionGuard(Arc::new(session))
     }
 

@@ -60,8 +60,9 @@ impl Session {
         if tracing::enabled!(target: "audit", tracing::Level::DEBUG) {
             // A name that is no tool's is the caller's text.
             let tool = self.host.tools().find(name).map_or("unknown", |tool| tool.spec().name);
-            let (session, bytes, seconds) = (&self.id, reply.size(), begun.elapsed().as_secs_f64());
-            tracing::debug!(target: "audit", event = "call", tool, session, status, bytes, seconds);
+            let (session, principal) = (&self.id, self.principal.as_deref());
+            let (bytes, seconds) = (reply.size(), begun.elapsed().as_secs_f64());
+            tracing::debug!(target: "audit", event = "call", tool, session, principal, status, bytes, seconds);
         }
         reply
     }
@@ -72,8 +73,9 @@ impl Session {
         if self.access == Access::ReadOnly && spec.class == Class::Write {
             return Err(ToolError::caller(format!("{name} changes things, and this session is read-only")));
         }
-        let workspace = args.get("workspace").cloned();
-        let asked = if spec.long { args.clone() } else { Map::new() };
+        let workspace = args.get("workspace").filter(|name| !name.is_null()).cloned();
+        let mut asked = if spec.long { args.clone() } else { Map::new() };
+        asked.retain(|_, value| !value.is_null());
         let envelope = Envelope::take(spec, &mut args)?;
         if let Some(handle) = envelope.handle {
             let (reservation, job) = self.jobs.take(spec.name, &handle, &asked)?;
@@ -205,7 +207,7 @@ async fn run(
         shown
     });
     if let Some(shown) = &shown {
-        Box::pin(hooks.before(&host.stage(), name, shown)).await?;
+        Box::pin(hooks.before(&host.stage(&call.session), name, shown)).await?;
     }
     if tool.touches() == Touches::Anything {
         call.record = Box::pin(Record::begin(&call, tool.spec(), &args)).await;
@@ -219,7 +221,7 @@ async fn run(
         Some(shown) => {
             // A failure is a result too: a hook sees what the agent would.
             let reply = done.unwrap_or_else(|error| call.session.explain(name, error));
-            Box::pin(hooks.after(&host.stage(), name, &shown, &reply)).await.map(|()| reply)
+            Box::pin(hooks.after(&host.stage(&call.session), name, &shown, &reply)).await.map(|()| reply)
         }
     };
     call.session.made_a_call(&call.runtime, name).await;
@@ -242,15 +244,17 @@ impl Envelope {
             Value::String(text) => Ok(text),
             other => Err(ToolError::caller(format!("{name}: `{key}` must be a string, got {other}"))),
         };
+        // An optional argument that is null was left out.
+        let mut given = |key: &str| args.remove(key).filter(|value| !value.is_null());
         let mut envelope = Self::default();
-        if let Some(value) = args.remove("workspace") {
+        if let Some(value) = given("workspace") {
             envelope.workspace = Some(text("workspace", value)?);
         }
         if spec.long {
-            if let Some(value) = args.remove("handle") {
+            if let Some(value) = given("handle") {
                 envelope.handle = Some(text("handle", value)?);
             }
-            if let Some(value) = args.remove("wait") {
+            if let Some(value) = given("wait") {
                 let seconds = value.as_f64().filter(|seconds| (0.0..=86_400.0).contains(seconds));
                 let seconds = seconds.ok_or_else(|| {
                     ToolError::caller(format!(

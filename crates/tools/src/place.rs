@@ -1,6 +1,6 @@
 //! Where programs run, and what the workspace's paths are called there.
 
-use sandbox::Sandbox;
+use sandbox::{Narrowing, Sandbox};
 use std::{
     borrow::Cow,
     path::{Path, PathBuf},
@@ -29,6 +29,13 @@ impl Place {
     #[must_use]
     pub fn with_scratch(self, scratch: impl Into<PathBuf>) -> Self {
         Self { scratch: scratch.into(), ..self }
+    }
+
+    /// The same for work in one workspace alone; `None` where its sandbox cannot hold that.
+    #[must_use]
+    pub fn narrowed(&self, to: &Narrowing) -> Option<Self> {
+        let sandbox = Arc::clone(&self.sandbox).narrowed(to)?;
+        Some(Self { sandbox, ..self.clone() })
     }
 
     /// Whether both are the same sandbox; how it sees the workspace belongs to it.

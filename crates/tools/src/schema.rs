@@ -1,6 +1,7 @@
 //! Schemas without noise, and argument errors that name the field.
 
-use crate::ToolError;
+use crate::{Spec, ToolError};
+use config::did_you_mean;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -11,6 +12,20 @@ pub(crate) fn input<T: JsonSchema>() -> Map<String, Value> {
     schema.entry("type").or_insert_with(|| json!("object"));
     schema.entry("properties").or_insert_with(|| json!({}));
     schema
+}
+
+/// What the pipeline itself takes out of a call's arguments.
+pub(crate) fn envelope(spec: &Spec, several_workspaces: bool) -> Map<String, Value> {
+    let mut properties = Map::new();
+    if spec.long {
+        properties.insert("wait".into(), json!({"type": "number", "description": "s; then a handle"}));
+        let handle = json!({"type": "string", "description": "go on waiting; nothing else"});
+        properties.insert("handle".into(), handle);
+    }
+    if several_workspaces {
+        properties.insert("workspace".into(), json!({"type": "string"}));
+    }
+    properties
 }
 
 /// The output schema of `T`, equally thrifty.
@@ -72,24 +87,55 @@ fn tidy(value: &mut Value) {
     }
 }
 
-/// Decodes arguments; a failure names the field, what it should be and what it was.
+/// Decodes arguments; a failure names the field, what it should be and what it was. `envelope`: what the tool takes
+/// besides.
 pub(crate) fn decode<T: DeserializeOwned + JsonSchema>(
     tool: &str,
     args: Map<String, Value>,
+    envelope: impl FnOnce() -> Map<String, Value>,
 ) -> Result<T, ToolError> {
-    let args = Value::Object(args);
+    let mut args = Value::Object(args);
     // Borrowed, so that a failure can be looked at again without a copy of every good call's arguments.
     T::deserialize(&args).or_else(|_| {
-        serde_path_to_error::deserialize(&args).map_err(|error| explain::<T>(tool, &args, &error))
+        let schema = Value::Object(input::<T>());
+        by_schema(&mut args, &schema);
+        serde_path_to_error::deserialize(&args)
+            .map_err(|error| explain(tool, &args, &schema, envelope(), &error))
     })
 }
 
-fn explain<T: JsonSchema>(
+/// Takes what a schema admits and Rust's types do not: whole numbers with a fraction of zero, as some clients write
+/// every number, and nulls for what may be left out.
+fn by_schema(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(fields) => {
+            let required = |name: &str| {
+                schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
+            };
+            let known = |name: &str| schema["properties"].get(name).is_some();
+            fields.retain(|name, value| !value.is_null() || required(name) || !known(name));
+            for (name, value) in fields {
+                by_schema(value, &schema["properties"][name.as_str()]);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| by_schema(item, &schema["items"])),
+        Value::Number(number) if number.is_f64() && schema["type"] == "integer" => {
+            let whole = number.as_f64().filter(|number| number.fract() == 0.0);
+            if let Some(whole) = whole.and_then(|whole| format!("{whole:.0}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn explain(
     tool: &str,
     args: &Value,
+    schema: &Value,
+    envelope: Map<String, Value>,
     error: &serde_path_to_error::Error<serde_json::Error>,
 ) -> ToolError {
-    let schema = input::<T>();
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let path = error.path().to_string();
@@ -103,8 +149,14 @@ fn explain<T: JsonSchema>(
         }
         return ToolError::caller(format!("{tool}: `{path}` must be {expected}, got {}", short(given)));
     }
-    let takes: Vec<&str> = properties.keys().map(String::as_str).collect();
-    ToolError::with_hint(format!("{tool}: {}", error.inner()), format!("{tool} takes: {}", takes.join(", ")))
+    let mut takes: Vec<&str> = properties.keys().chain(envelope.keys()).map(String::as_str).collect();
+    takes.sort_unstable();
+    let mut why = error.inner().to_string();
+    if let Some(unknown) = why.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next()) {
+        // What is expected follows, and all of it.
+        why = format!("unknown field `{unknown}`{}", did_you_mean(unknown, takes.iter().copied()));
+    }
+    ToolError::with_hint(format!("{tool}: {why}"), format!("{tool} takes: {}", takes.join(", ")))
 }
 
 fn expected(property: &Value) -> String {
@@ -145,13 +197,15 @@ mod tests {
     struct Args {
         #[expect(dead_code, reason = "only its schema matters")]
         name: String,
-        #[expect(dead_code, reason = "only its schema matters")]
         limit: Option<u32>,
+        #[serde(default)]
+        #[schemars(with = "Option<Vec<u32>>")]
+        lines: Vec<u32>,
     }
 
     fn message(args: Value) -> String {
         let Value::Object(args) = args else { panic!("an object") };
-        decode::<Args>("Probe", args).unwrap_err().to_string()
+        decode::<Args>("Probe", args, Map::new).unwrap_err().to_string()
     }
 
     #[test]
@@ -160,7 +214,11 @@ mod tests {
             Value::Object(input::<Args>()),
             json!({
                 "type": "object",
-                "properties": {"name": {"type": "string"}, "limit": {"type": "integer"}},
+                "properties": {
+                    "name": {"type": "string"},
+                    "limit": {"type": "integer"},
+                    "lines": {"type": "array", "items": {"type": "integer"}, "default": []},
+                },
                 "required": ["name"],
                 "additionalProperties": false,
             })
@@ -173,7 +231,27 @@ mod tests {
             message(json!({"name": "a", "limit": "ten"})),
             "Probe: `limit` must be a whole number, got \"ten\""
         );
-        assert_eq!(message(json!({})), "Probe: missing field `name`\nProbe takes: limit, name");
-        assert!(message(json!({"name": "a", "lmit": 1})).contains("unknown field `lmit`"));
+        assert_eq!(message(json!({})), "Probe: missing field `name`\nProbe takes: limit, lines, name");
+        assert_eq!(
+            message(json!({"name": "a", "lmit": 1})),
+            "Probe: unknown field `lmit`; did you mean \"limit\"?\nProbe takes: limit, lines, name"
+        );
+        assert_eq!(message(json!({"name": null})), "Probe: `name` must be a string, got null");
+        assert_eq!(
+            message(json!({"name": "a", "limit": 2.5})),
+            "Probe: `limit` must be a whole number, got 2.5"
+        );
+    }
+
+    #[test]
+    fn what_the_schema_admits_is_taken() {
+        for (given, limit, lines) in [
+            (json!({"name": "a", "limit": 2.0, "lines": [1.0, 2e1]}), Some(2), vec![1, 20]),
+            (json!({"name": "a", "limit": null, "lines": null}), None, vec![]),
+        ] {
+            let Value::Object(given) = given else { panic!("an object") };
+            let args = decode::<Args>("Probe", given, Map::new).unwrap();
+            assert_eq!((args.limit, args.lines), (limit, lines));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Host, Notice, Notices,
-    files::Ledgers,
+    files::{Ledgers, foreign::Foreign},
     jobs::Jobs,
     shell::Shells,
     verify::{Baselines, Coverage, Memory},
@@ -30,9 +30,13 @@ pub struct Session {
     pub host: Arc<Host>,
     /// What the client may do.
     pub access: Access,
+    /// Names the client in audit lines, where it has to say who it is.
+    pub principal: Option<Box<str>>,
     pub(crate) jobs: Jobs,
     pub(crate) shells: Shells,
     pub(crate) ledgers: Ledgers,
+    /// Files elsewhere that it may read.
+    pub(crate) foreign: Foreign,
     pub(crate) notices: Notices,
     pub(crate) verified: Memory,
     pub(crate) baselines: Baselines,
@@ -43,14 +47,16 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(id: String, host: Arc<Host>, access: Access) -> Self {
+    pub(crate) fn new(id: String, host: Arc<Host>, access: Access, principal: Option<&str>) -> Self {
         let cancel = host.stop.child_token();
         Self {
             id,
             access,
+            principal: principal.map(Into::into),
             jobs: Jobs::default(),
             shells: Shells::default(),
             ledgers: Ledgers::default(),
+            foreign: Foreign::default(),
             notices: Notices::default(),
             verified: Memory::default(),
             baselines: Baselines::default(),
@@ -102,6 +108,7 @@ impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.0.close();
         self.0.farewell();
-        tracing::debug!(target: "audit", event = "session_end", session = self.0.id);
+        let (session, principal) = (&self.0.id, self.0.principal.as_deref());
+        tracing::debug!(target: "audit", event = "session_end", session, principal);
     }
 }

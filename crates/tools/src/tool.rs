@@ -122,7 +122,8 @@ impl<T: Tool> AnyTool for T {
         args: Map<String, Value>,
     ) -> BoxFuture<'a, Result<Reply, ToolError>> {
         Box::pin(async move {
-            let args = schema::decode::<T::Args>(T::SPEC.name, args)?;
+            let envelope = || schema::envelope(&T::SPEC, call.host().workspaces.len() > 1);
+            let args = schema::decode::<T::Args>(T::SPEC.name, args, envelope)?;
             Ok(Tool::run(self, call, args).await?.into_reply())
         })
     }

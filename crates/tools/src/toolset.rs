@@ -11,6 +11,7 @@ use crate::{
         InsertBeforeSymbol, ReplaceSymbol, SearchCode,
     },
     files::{ApplyPatch, Edit, Glob, Grep, Read, Write},
+    schema,
     shell::{Bash, BashOutput, KillShell, WatchProcess, WatchProcessEvents},
     state::{
         RenderDot, RenderMermaid, SecretValue, SecretsAvailable, SnapshotCreate, SnapshotDelete,
@@ -23,7 +24,7 @@ use crate::{
     },
 };
 use config::Settings;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
 
 /// The tools a process may register.
@@ -134,9 +135,14 @@ impl Toolset {
         self.listed.get_or_init(|| self.tools.iter().map(list).collect())
     }
 
+    /// What each of them declares, in the same order.
+    pub fn specs(&self) -> impl Iterator<Item = &'static Spec> {
+        self.tools.iter().map(|tool| tool.spec())
+    }
+
     /// Their names, in the same order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.tools.iter().map(|tool| tool.spec().name)
+        self.specs().map(|spec| spec.name)
     }
 
     /// Whether both have the same tools.
@@ -156,16 +162,7 @@ impl Toolset {
 fn list(tool: &dyn AnyTool, several_workspaces: bool) -> Listed {
     let mut input_schema = tool.input_schema();
     if let Some(Value::Object(properties)) = input_schema.get_mut("properties") {
-        if tool.spec().long {
-            properties.insert("wait".into(), json!({"type": "number", "description": "s; then a handle"}));
-            properties.insert(
-                "handle".into(),
-                json!({"type": "string", "description": "go on waiting; nothing else"}),
-            );
-        }
-        if several_workspaces {
-            properties.insert("workspace".into(), json!({"type": "string"}));
-        }
+        properties.extend(schema::envelope(tool.spec(), several_workspaces));
     }
     Listed { spec: tool.spec(), input_schema, output_schema: tool.output_schema() }
 }

@@ -28,7 +28,7 @@ impl Session {
                 return Ok(());
             }
             let event = json!({"session_id": self.id});
-            let asked = runtime.hooks.session(&self.host.stage(), Phase::SessionStart, event).await;
+            let asked = runtime.hooks.session(&self.host.stage(self), Phase::SessionStart, event).await;
             asked.map_err(|denied| denied.to_string())
         };
         Box::pin(self.visit.greeted.get_or_init(ask)).await.clone().map_err(ToolError::caller)
@@ -40,7 +40,8 @@ impl Session {
         if runtime.hooks.watch_sessions(Phase::SessionUpdate) {
             let event = json!({"session_id": self.id, "calls": calls, "tool": tool});
             // What has happened cannot be denied any more.
-            let _ = Box::pin(runtime.hooks.session(&self.host.stage(), Phase::SessionUpdate, event)).await;
+            let _ =
+                Box::pin(runtime.hooks.session(&self.host.stage(self), Phase::SessionUpdate, event)).await;
         }
     }
 
@@ -55,7 +56,7 @@ impl Session {
         let telling = async move {
             let calls = session.visit.calls.load(Ordering::Relaxed);
             let event = json!({"session_id": session.id, "calls": calls});
-            let _ = runtime.hooks.session(&session.host.stage(), Phase::SessionEnd, event).await;
+            let _ = runtime.hooks.session(&session.host.stage(&session), Phase::SessionEnd, event).await;
         };
         // Outside of a runtime there is nobody left to tell.
         if let Ok(handle) = Handle::try_current() {

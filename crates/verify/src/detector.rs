@@ -65,6 +65,8 @@ pub struct ServerPlan {
     pub args: Vec<String>,
     /// Sent as `initializationOptions`.
     pub options: serde_json::Value,
+    /// Variables that name the folder for what it builds, where that else lies in the project.
+    pub folders: &'static [&'static str],
 }
 
 /// What an exit code says.

@@ -52,7 +52,7 @@ pub use live::{Changes, LiveOptions, LiveStatus, Mode};
 pub use look::Kind;
 pub use patch::{PatchError, PatchPlan, PatchReport, PatchedFile, parse as parse_patch};
 pub use path::{ContainedPath, quoted};
-pub use read::{Content, Cut, Read, Window, WindowSpec};
+pub use read::{Content, Cut, Parts, Read, Window, WindowSpec};
 pub use root::{Options, Workspace};
 pub use snapshot::{
     Caller, Change, Noted, Recording, Restored, Retention, Snapshot, SnapshotError, Snapshots, UndoOptions,

@@ -81,6 +81,10 @@ mod tests {
             assert!(workspace.is_file(path), "{path}");
             assert_eq!(workspace.bytes_of(path, 4).as_deref(), Some(&b"text"[..]), "{path}");
             assert_eq!(workspace.bytes_of(path, 3), None, "{path}");
+            let parts = workspace.parts_of(path).unwrap();
+            for (at, part) in [(0..4, "text"), (1..3, "ex"), (3..9, "t"), (4..9, ""), (7..9, "")] {
+                assert_eq!(parts.read(at).unwrap(), part.as_bytes(), "{path}");
+            }
         }
         for path in [
             "d",
@@ -98,6 +102,7 @@ mod tests {
         ] {
             assert!(!workspace.is_file(path), "{path}");
             assert_eq!(workspace.bytes_of(path, 100), None, "{path}");
+            assert!(workspace.parts_of(path).is_none(), "{path}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Reading: windows of lines, images, descriptions of what is neither; never more memory than the window needs.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -150,6 +151,17 @@ impl Workspace {
         }
     }
 
+    /// Opens what a path leads to, to read parts of it; `None` for whatever reason.
+    pub fn parts_of(&self, path: impl AsRef<Path>) -> Option<Parts> {
+        let path = path.as_ref();
+        let (file, _) = match self.plain(path).map(|plain| self.open_file(&plain)) {
+            Some(Ok(open)) => open,
+            Some(Err(FileError::NotFound { .. })) => return None,
+            _ => self.open_file(&self.resolve(path).ok()?).ok()?,
+        };
+        Some(Parts(file))
+    }
+
     /// Opens a regular file for reading. Opening a FIFO or a device neither blocks nor succeeds.
     pub(crate) fn open_file(&self, path: &ContainedPath) -> Result<(File, Stat), FileError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -181,6 +193,29 @@ impl Workspace {
             }
             other => other,
         }
+    }
+}
+
+/// A file of which parts are read.
+pub struct Parts(File);
+
+impl Parts {
+    /// What is at these bytes, less where the file ends.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, at: Range<usize>) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; at.len()];
+        let (mut got, mut more) = (0, 1);
+        while got < bytes.len() && more > 0 {
+            more = match self.0.read_at(&mut bytes[got..], (at.start + got) as u64) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            got += more;
+        }
+        bytes.truncate(got);
+        Ok(bytes)
     }
 }
 

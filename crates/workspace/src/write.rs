@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Gid, Mode, Stat, Uid};
+use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::beneath::split;
@@ -101,7 +101,7 @@ impl Workspace {
         let new = change(held.as_ref().map(|held| &held.bytes[..])).map_err(UpdateError::Refused)?;
         let staged = self.stage(path, held.as_ref().map(|held| &held.stat), &new)?;
         if let Some(held) = &held
-            && let Some(now) = self.changed_since(path, held)?
+            && let Some(now) = self.changed_since(path, held, || staged.in_its_place(path))?
         {
             return Err(now.map_or(UpdateError::Missing, |now| UpdateError::Changed { now }));
         }
@@ -151,6 +151,7 @@ impl Workspace {
     }
 
     /// What the file holds now if somebody without manners changed it while we held it; `Some(None)`: it is gone.
+    /// `there` looks at it.
     ///
     /// Its stat data tell, and the journal: two writes in one tick of the clock leave the same stat data.
     /// Neither is trusted to say that it changed: then the content decides.
@@ -158,9 +159,10 @@ impl Workspace {
         &self,
         path: &ContainedPath,
         held: &Held,
+        there: impl FnOnce() -> Result<Stat, Errno>,
     ) -> Result<Option<Option<Vec<u8>>>, FileError> {
         let quiet = held.mark.is_none_or(|mark| !self.touched(mark, &path.relative));
-        if quiet && self.lstat(&path.relative).is_ok_and(|now| same(&now, &held.stat)) {
+        if quiet && there().is_ok_and(|now| same(&now, &held.stat)) {
             return Ok(None);
         }
         match self.read_bytes(path, CHANGE_LIMIT) {
@@ -209,7 +211,7 @@ impl Workspace {
         let (parent, name) =
             split(&path.relative).ok_or_else(|| FileError::IsFolder { path: path.to_string() })?;
         let dir = self.root.open_dir(parent).map_err(failed)?;
-        rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty()).map_err(failed)?;
+        rustix::fs::unlinkat(&dir, name, AtFlags::empty()).map_err(failed)?;
         if self.options.durability == Durability::Sync {
             rustix::fs::fsync(&dir).map_err(failed)?;
         }
@@ -222,7 +224,7 @@ impl Workspace {
             if let Some((parent, name)) = split(folder)
                 && let Ok(dir) = self.root.open_dir(parent)
             {
-                let _ = rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::REMOVEDIR);
+                let _ = rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR);
             }
         }
     }
@@ -273,6 +275,12 @@ impl Staged {
     /// The same, for a name that must be free.
     pub(crate) fn into_new(self) -> Self {
         Self { over: false, ..self }
+    }
+
+    /// What stands where it is to go.
+    fn in_its_place(&self, path: &ContainedPath) -> Result<Stat, Errno> {
+        let name: &OsStr = path.relative.file_name().ok_or(Errno::ISDIR)?;
+        rustix::fs::statat(&*self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// Makes the file executable for those who may read it, or for nobody.

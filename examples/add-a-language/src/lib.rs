@@ -82,6 +82,7 @@ impl Detector for Perl {
             program: "perlnavigator".to_owned(),
             args: vec!["--stdio".to_owned()],
             options: serde_json::Value::Null,
+            folders: &[],
         }])
     }
 }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::words;
-use crate::check::line_of;
 use crate::language::Language;
 use crate::outline::{Kind, Symbol};
 use crate::parse::{Depth, Reader};
@@ -19,11 +18,13 @@ const WORDS: usize = 64;
 /// How much more a word counts in a name.
 const IN_NAME: u8 = 3;
 
-/// A symbol in 16 bytes: where it stands, to be read again from the file when it is shown.
+/// A symbol in 20 bytes: where it stands, to be read again from the file when it is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     /// Where the signature begins.
     start: u32,
+    /// The line of its name, from 1.
+    pub(crate) line: u32,
     /// How far before it the symbol begins.
     before: u16,
     signature: u16,
@@ -65,6 +66,7 @@ impl Record {
         let fits = name <= usize::from(u16::MAX) && symbol.name_at.len() <= 255;
         Self {
             start: u32::try_from(start).unwrap_or(u32::MAX),
+            line: u32::try_from(symbol.line).unwrap_or(u32::MAX),
             // what stands before one of several declarations is not its documentation alone
             before: if symbol.shared { 0 } else { short(start.saturating_sub(symbol.full.start)) },
             signature: short(symbol.signature.len()),
@@ -76,32 +78,65 @@ impl Record {
         }
     }
 
-    fn slice<'s>(&self, source: &'s [u8], at: Range<usize>) -> Cow<'s, str> {
-        let end = at.end.min(source.len());
-        String::from_utf8_lossy(&source[at.start.min(end)..end])
+    /// Where its name is.
+    pub(crate) fn name_at(&self) -> Range<usize> {
+        let start = self.start as usize + usize::from(self.name);
+        start..start + usize::from(self.name_len)
     }
 
-    /// The name, from the file.
-    pub(crate) fn name<'s>(&self, source: &'s [u8]) -> Cow<'s, str> {
-        let start = self.start as usize + usize::from(self.name);
+    /// The part of the file that holds what is shown of it.
+    pub(crate) fn span(&self) -> Range<usize> {
+        let start = self.start as usize;
+        let end = (start + usize::from(self.signature)).max(self.name_at().end);
+        // a docstring comes after the signature
+        let more = if self.language() == Language::Python { DOC } else { 0 };
+        start.saturating_sub(self.before.into())..end + more
+    }
+
+    /// The name, from a part of the file.
+    pub(crate) fn name<'s>(&self, part: &'s Part) -> Cow<'s, str> {
         match self.name_len {
             0 => Cow::Borrowed("default"),
-            len => self.slice(source, start..start + usize::from(len)),
+            _ => part.text(self.name_at()),
         }
     }
 
-    /// The signature on one line, the first line of the documentation, and the line of the name.
-    pub(crate) fn shown(&self, source: &[u8]) -> (String, String, usize) {
+    /// The signature on one line, and the first line of the documentation.
+    pub(crate) fn shown(&self, part: &Part) -> (String, String) {
         let start = self.start as usize;
         let end = start + usize::from(self.signature);
-        let signature = one_line(&self.slice(source, start..end), 200);
+        let signature = one_line(&part.text(start..end), 200);
         let doc = match self.language() {
-            Language::Python => docstring(source.get(end..).unwrap_or_default()),
+            Language::Python => docstring(part.bytes(end..end + DOC)),
             _ => None,
         };
-        let doc = doc
-            .unwrap_or_else(|| comment(&self.slice(source, start.saturating_sub(self.before.into())..start)));
-        (signature, one_line(&doc, 160), line_of(source, start + usize::from(self.name)))
+        let doc = doc.unwrap_or_else(|| comment(&part.text(start.saturating_sub(self.before.into())..start)));
+        (signature, one_line(&doc, 160))
+    }
+}
+
+/// A part of a file.
+pub(crate) struct Part {
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl Part {
+    pub(crate) fn new(
+        at: Range<usize>,
+        read: &mut impl FnMut(Range<usize>) -> Option<Vec<u8>>,
+    ) -> Option<Self> {
+        Some(Self { start: at.start, bytes: read(at)? })
+    }
+
+    /// What of a range of the file is here.
+    fn bytes(&self, at: Range<usize>) -> &[u8] {
+        let here = |at: usize| at.saturating_sub(self.start).min(self.bytes.len());
+        &self.bytes[here(at.start)..here(at.end)]
+    }
+
+    fn text(&self, at: Range<usize>) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes(at))
     }
 }
 

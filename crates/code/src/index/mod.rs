@@ -6,31 +6,25 @@
 
 mod facts;
 mod postings;
+mod question;
 mod terms;
 mod words;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 pub use self::facts::Facts;
-use self::facts::{Record, kind_of, language_of};
+use self::facts::{Part, Record};
 use self::postings::Postings;
+pub use self::question::Filter;
+use self::question::Slate;
 use self::terms::Terms;
-use crate::language::Language;
 use crate::outline::Kind;
 
-/// How fast a word's repetition stops to count.
-const K1: f32 = 1.5;
-/// How much a long symbol counts less.
-const B: f32 = 0.75;
 /// Dead symbols that are not worth the work.
 const FEW: usize = 2048;
-
-/// A question whose words occur more often than once in so many symbols goes through all of them in order.
-const MANY: usize = 20;
-/// Scores that are looked at together.
-const BLOCK: usize = 64;
 
 /// An index of the symbols of many files.
 #[derive(Default)]
@@ -48,8 +42,7 @@ pub struct Index {
     dead: usize,
     /// Words of the living.
     words: u64,
-    scores: Vec<f32>,
-    touched: Vec<u32>,
+    slate: Option<Slate>,
 }
 
 /// The symbols of one file.
@@ -58,49 +51,6 @@ struct Segment {
     stamp: u64,
     /// `None` when it has been replaced.
     path: Option<Arc<Path>>,
-}
-
-/// What results must be; nothing set means everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Filter<'a> {
-    /// One of these kinds.
-    pub kinds: &'a [Kind],
-    /// One of these languages.
-    pub languages: &'a [Language],
-}
-
-/// The best symbols so far, best first; of equals the first.
-struct Best {
-    limit: usize,
-    all: Vec<(f32, u32)>,
-}
-
-impl Best {
-    /// What a symbol must exceed to come in.
-    fn least(&self) -> f32 {
-        if self.all.len() < self.limit { 0.0 } else { self.all.last().map_or(0.0, |(score, _)| *score) }
-    }
-
-    fn take(&mut self, score: f32, id: u32) {
-        let before = |(other, by): &(f32, u32)| *other > score || *other == score && *by < id;
-        if self.all.len() < self.limit || self.all.last().is_some_and(|worst| !before(worst)) {
-            let at = self.all.partition_point(before);
-            self.all.insert(at, (score, id));
-            self.all.truncate(self.limit);
-        }
-    }
-}
-
-impl Filter<'_> {
-    fn is_empty(&self) -> bool {
-        self.kinds.is_empty() && self.languages.is_empty()
-    }
-
-    fn lets(&self, tag: u8) -> bool {
-        let kind = self.kinds.is_empty() || self.kinds.contains(&kind_of(tag));
-        let language = self.languages.is_empty() || self.languages.contains(&language_of(tag));
-        tag != Record::DEAD && kind && language
-    }
 }
 
 /// A symbol that was found.
@@ -130,18 +80,19 @@ pub struct Found {
 }
 
 impl Hit {
-    /// What there is to show, read from the file's content.
-    #[must_use]
-    pub fn show(&self, source: &[u8]) -> Found {
-        let (signature, doc, line) = self.record.shown(source);
-        let name = self.record.name(source);
+    /// What there is to show. `read` gives a part of the file, or less where the file ends.
+    pub fn show(&self, mut read: impl FnMut(Range<usize>) -> Option<Vec<u8>>) -> Option<Found> {
+        let part = Part::new(self.record.span(), &mut read)?;
+        let (signature, doc) = self.record.shown(&part);
+        let name = self.record.name(&part);
         let name = match &self.container {
             Some(container) => {
-                format!("{}{}{name}", container.name(source), self.record.language().separator())
+                let around = Part::new(container.name_at(), &mut read)?;
+                format!("{}{}{name}", container.name(&around), self.record.language().separator())
             }
             None => name.into_owned(),
         };
-        Found { kind: self.record.kind(), name, line, signature, doc }
+        Some(Found { kind: self.record.kind(), name, line: self.record.line as usize, signature, doc })
     }
 }
 
@@ -177,7 +128,7 @@ impl Index {
             + self.lens.capacity()
             + self.segments.capacity() * size_of::<Segment>()
             + self.files.capacity() * (size_of::<(Arc<Path>, u32)>() + 1)
-            + (self.scores.capacity() + self.touched.capacity()) * 4
+            + self.slate.as_ref().map_or(0, Slate::size)
     }
 
     /// Gives back what it holds in reserve, after much was added.
@@ -273,115 +224,5 @@ impl Index {
         }
         self.words = old.words;
         self.pack();
-    }
-
-    /// The best `limit` symbols for the words of a query, best first, and how many fit at all.
-    pub fn search(&mut self, query: &str, filter: &Filter<'_>, limit: usize) -> (Vec<Hit>, usize) {
-        let mut terms = Vec::new();
-        let mut buffer = String::new();
-        let mut add = |word: &str| terms.extend(self.terms.get(word).filter(|term| !terms.contains(term)));
-        for identifier in query.split_whitespace() {
-            let mut parts = 0;
-            words::split(identifier, &mut buffer, |word| {
-                parts += 1;
-                add(word);
-            });
-            if parts > 1 {
-                let plain = identifier.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
-                add(&plain.collect::<String>());
-            }
-        }
-        let mut best = Best { limit, all: Vec::with_capacity(limit + 1) };
-        let total = match self.score(&terms) {
-            true => self.best_of_all(filter, &mut best),
-            false => self.best_of_touched(filter, &mut best),
-        };
-        let hits = best.all.into_iter().filter_map(|(score, id)| self.hit(score, id)).collect();
-        (hits, total)
-    }
-
-    /// Leaves the score of every symbol that has one of the terms. When those are many it says so; which they are is
-    /// noted otherwise.
-    fn score(&mut self, terms: &[u32]) -> bool {
-        self.scores.resize(self.records.len(), 0.0);
-        let living = self.len().max(1) as f32;
-        let average = (self.words as f32 / living).max(1.0);
-        let norms: [f32; 256] = std::array::from_fn(|len| K1 * (1.0 - B + B * len as f32 / average));
-        let postings = terms.iter().map(|term| &self.postings[*term as usize]);
-        let many =
-            postings.map(|postings| postings.count() as usize).sum::<usize>() > self.records.len() / MANY;
-        for &term in terms {
-            let postings = &self.postings[term as usize];
-            let within = (postings.count() as f32).min(living);
-            let most = (K1 + 1.0) * (1.0 + (living - within + 0.5) / (within + 0.5)).ln();
-            let (lens, scores) = (&self.lens, &mut self.scores);
-            let gain = |frequency: u32, len: u8| {
-                let frequency = frequency as f32;
-                most * frequency / (frequency + norms[usize::from(len)])
-            };
-            if many {
-                postings.each(&self.packed, |symbol, frequency| {
-                    let len = lens[symbol as usize];
-                    scores[symbol as usize] += if len == 0 { 0.0 } else { gain(frequency, len) };
-                });
-                continue;
-            }
-            postings.each(&self.packed, |symbol, frequency| {
-                let len = lens[symbol as usize];
-                if len == 0 {
-                    return;
-                }
-                let score = &mut scores[symbol as usize];
-                if *score == 0.0 {
-                    self.touched.push(symbol);
-                }
-                *score += gain(frequency, len);
-            });
-        }
-        many
-    }
-
-    /// Finds the best among all symbols; how many there are. No score is left.
-    fn best_of_all(&mut self, filter: &Filter<'_>, best: &mut Best) -> usize {
-        let mut total = 0;
-        for (at, scores) in self.scores.chunks(BLOCK).enumerate() {
-            total += scores.iter().filter(|score| **score > 0.0).count();
-            let least = best.least();
-            // most blocks hold nothing that could come in
-            let some = scores.iter().fold(false, |some, score| some | (*score > least));
-            if !some && filter.is_empty() {
-                continue;
-            }
-            for (id, score) in (at * BLOCK..).zip(scores).filter(|(_, score)| **score > 0.0) {
-                match filter.lets(self.records[id].tag) {
-                    true => best.take(*score, id as u32),
-                    false => total -= 1,
-                }
-            }
-        }
-        self.scores.fill(0.0);
-        total
-    }
-
-    /// Finds the best among the symbols that were noted; how many there are. No score is left.
-    fn best_of_touched(&mut self, filter: &Filter<'_>, best: &mut Best) -> usize {
-        let mut total = 0;
-        for id in self.touched.drain(..) {
-            let score = std::mem::take(&mut self.scores[id as usize]);
-            if filter.lets(self.records[id as usize].tag) {
-                total += 1;
-                best.take(score, id);
-            }
-        }
-        total
-    }
-
-    fn hit(&self, score: f32, id: u32) -> Option<Hit> {
-        // files without symbols share their first number with the next one
-        let at = self.segments.partition_point(|segment| segment.first <= id).checked_sub(1)?;
-        let path = Arc::clone(self.segments[at].path.as_ref()?);
-        let record = self.records[id as usize];
-        let container = record.up().and_then(|up| self.records.get(id.checked_sub(up)? as usize)).copied();
-        Some(Hit { path, score, record, container })
     }
 }

@@ -103,45 +103,81 @@ impl Postings {
     }
 
     /// Calls `each` with every symbol and its frequency, in ascending order.
-    pub(crate) fn each(&self, shared: &[u8], mut each: impl FnMut(u32, u32)) {
-        let symbol = decode(0, self.packed(shared), &mut each);
-        decode(symbol, self.own(), &mut each);
+    pub(crate) fn each(&self, shared: &[u8], each: impl FnMut(u32, u32)) {
+        self.walk(shared).until(u64::MAX, each);
+    }
+
+    /// The same piece by piece.
+    pub(crate) fn walk<'b>(&'b self, shared: &'b [u8]) -> Walk<'b> {
+        Walk { symbol: 0, bytes: self.packed(shared), rest: self.own() }
     }
 }
 
-/// Reads numbers that follow `symbol`; gives the last.
-fn decode(mut symbol: u32, mut bytes: &[u8], each: &mut impl FnMut(u32, u32)) -> u32 {
-    // one byte or two, without asking which: there is no telling, and a wrong guess costs more than the work
-    while let [first, second, ..] = bytes {
-        let longer = first >> 7;
-        if longer & second >> 7 != 0 {
-            break_off(&mut symbol, &mut bytes, each);
-            continue;
+/// On the way through a list.
+pub(crate) struct Walk<'b> {
+    /// The last that was seen.
+    symbol: u64,
+    bytes: &'b [u8],
+    /// What comes when these are at their end.
+    rest: &'b [u8],
+}
+
+impl Walk<'_> {
+    /// The symbol that comes next.
+    pub(crate) fn next_symbol(&mut self) -> Option<u64> {
+        self.go_on().then(|| self.symbol + (number(self.bytes).0 >> 4))
+    }
+
+    /// Whether there is more.
+    fn go_on(&mut self) -> bool {
+        if self.bytes.is_empty() {
+            self.bytes = std::mem::take(&mut self.rest);
         }
-        let value = u32::from(first & 127) | ((u32::from(second & 127) * u32::from(longer)) << 7);
-        symbol += value >> 4;
-        each(symbol, value & 15);
-        bytes = &bytes[1 + usize::from(longer)..];
+        !self.bytes.is_empty()
     }
-    while !bytes.is_empty() {
-        break_off(&mut symbol, &mut bytes, each);
+
+    /// Calls `each` with every symbol before `end` that is still to come, and its frequency.
+    pub(crate) fn until(&mut self, end: u64, mut each: impl FnMut(u32, u32)) {
+        while self.go_on() {
+            // one byte or two, without asking which: there is no telling, and a wrong guess costs more than the work
+            while let [first, second, ..] = self.bytes {
+                let longer = first >> 7;
+                if longer & second >> 7 != 0 {
+                    break;
+                }
+                let value = u32::from(first & 127) | u32::from(second * longer) << 7;
+                let symbol = self.symbol + u64::from(value >> 4);
+                if symbol >= end {
+                    return;
+                }
+                self.symbol = symbol;
+                self.bytes = &self.bytes[1 + usize::from(longer)..];
+                each(symbol as u32, value & 15);
+            }
+            if !self.bytes.is_empty() {
+                let (value, len) = number(self.bytes);
+                let symbol = self.symbol + (value >> 4);
+                if symbol >= end {
+                    return;
+                }
+                self.symbol = symbol;
+                self.bytes = &self.bytes[len..];
+                each(symbol as u32, (value & 15) as u32);
+            }
+        }
     }
-    symbol
 }
 
-/// Reads one number of any length.
-fn break_off(symbol: &mut u32, bytes: &mut &[u8], each: &mut impl FnMut(u32, u32)) {
-    let (mut value, mut shift) = (0u64, 0);
-    while let [byte, rest @ ..] = bytes {
-        *bytes = rest;
-        value |= u64::from(byte & 127) << shift;
-        shift += 7;
+/// The number that bytes begin with, and how many they are.
+fn number(bytes: &[u8]) -> (u64, usize) {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        value |= u64::from(byte & 127) << (7 * at);
         if byte & 128 == 0 {
-            break;
+            return (value, at + 1);
         }
     }
-    *symbol += (value >> 4) as u32;
-    each(*symbol, (value & 15) as u32);
+    (value, bytes.len())
 }
 
 #[cfg(test)]

@@ -9,15 +9,24 @@ fn put(index: &mut Index, path: &str, source: &str) {
     index.put(path, 1, &facts);
 }
 
+/// A hit as it is shown from a file with this content.
+fn show(hit: &code::Hit, source: &str) -> code::Found {
+    let read = |at: std::ops::Range<usize>| {
+        let end = at.end.min(source.len());
+        Some(source.as_bytes()[at.start.min(end)..end].to_vec())
+    };
+    hit.show(read).unwrap()
+}
+
 fn found(index: &mut Index, query: &str, sources: &[(&str, &str)]) -> Vec<String> {
     let (hits, total) = index.search(query, &Filter::default(), 20);
     assert_eq!(hits.len(), total.min(20));
-    let show = |hit: &code::Hit| {
+    let place = |hit: &code::Hit| {
         let source = sources.iter().find(|(path, _)| Path::new(path) == &*hit.path).unwrap().1;
-        let shown = hit.show(source.as_bytes());
+        let shown = show(hit, source);
         format!("{}:{}", shown.name, shown.line)
     };
-    hits.iter().map(show).collect()
+    hits.iter().map(place).collect()
 }
 
 #[test]
@@ -125,7 +134,7 @@ fn common_words_are_counted_as_rare_ones_are() {
         let place = |hit: &code::Hit| {
             let path = hit.path.display().to_string();
             let file: usize = path[1..2].parse().unwrap();
-            format!("{path}:{}", hit.show(source(file).as_bytes()).line)
+            format!("{path}:{}", show(hit, &source(file)).line)
         };
         (hits.iter().map(place).collect::<Vec<_>>().join(" "), total)
     };

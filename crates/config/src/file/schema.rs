@@ -149,7 +149,7 @@ pub(super) struct LimitsBlock {
     /// Connections at once.
     #[serde(deserialize_with = "optional_number")]
     pub(super) connections: Option<u64>,
-    /// Bytes of one request body, such as 64MiB.
+    /// Bytes of one message, such as 64MiB.
     pub(super) body: Option<String>,
     /// How long a body may take, such as 60s.
     pub(super) body_time: Option<String>,

@@ -172,6 +172,11 @@ fn path_remark(path: &Path, words: &Words, plan: &Plan) -> Option<String> {
              change it outside the sandbox"
         ));
     }
+    if inside(&plan.others) && (words.denied || words.missing || words.read_only) {
+        return Some(format!(
+            "denied by the sandbox: {shown} belongs to another workspace; name that one in `workspace`"
+        ));
+    }
     let unreadable = words.denied || words.missing || words.read_only;
     if unreadable && (inside(&plan.hidden_dirs) || inside(&plan.hidden_files)) && we_could_read(path) {
         return Some(format!(

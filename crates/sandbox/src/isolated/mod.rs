@@ -15,6 +15,7 @@ mod guarantee;
 mod index;
 mod lists;
 mod mounts;
+mod narrow;
 mod places;
 pub(crate) mod plan;
 mod profile;
@@ -31,10 +32,11 @@ pub use secrets::without_secrets;
 pub use settings::KEYS;
 
 use crate::{
-    Closer, Factory, FactoryError, Outcome, Process, Request, Response, Sandbox, StartRequest,
+    Closer, Factory, FactoryError, Narrowing, Outcome, Process, Request, Response, Sandbox, StartRequest,
     StreamingSandbox, Variables, cgroup, env::Environment, host_variables, local::DEFAULT_TIMEOUT,
 };
 use futures_util::future::BoxFuture;
+use narrow::Narrowed;
 use places::{Placeholder, Temporary};
 use profile::Profile;
 use restore::Baseline;
@@ -175,6 +177,7 @@ impl Builder {
         self.profile.make_caches();
         let (session, refused) = self.strongest(&tmp)?;
         let tier = session.plan.tier;
+        self.check_read_only(tier)?;
         for guarantee in &self.required {
             guarantee.check(tier, Kernel::running()).map_err(|why| {
                 let because =
@@ -186,6 +189,7 @@ impl Builder {
                 ))
             })?;
         }
+        let template = self.clone();
         let (mut baseline, left_out) = without_secrets(&self.profile.variables, &self.allowed);
         baseline.remove(OsStr::new("TMPDIR"));
         let environment = Environment { baseline, host: self.profile.variables.clone() };
@@ -198,7 +202,8 @@ impl Builder {
         };
         let held = Held { force: shared.put_in_force(session), tmp, placeholders };
         let state = State { held: Some(held), checked: Instant::now() };
-        Ok(Isolated { name: self.name, tier, left_out, shared, state: Mutex::new(state) })
+        let (state, narrowed) = (Mutex::new(state), Narrowed::default());
+        Ok(Isolated { name: self.name, tier, left_out, shared, state, template, narrowed })
     }
 
     /// What this host allows for these workspaces, found out by running the whole set-up on `true`.
@@ -336,6 +341,9 @@ pub struct Isolated {
     left_out: Vec<String>,
     shared: Shared,
     state: Mutex<State>,
+    /// What it was built from, for narrower ones.
+    template: Builder,
+    narrowed: Narrowed,
 }
 
 impl Isolated {
@@ -433,6 +441,10 @@ impl Sandbox for Isolated {
     fn closer(&self) -> Option<&dyn Closer> {
         Some(self)
     }
+
+    fn narrowed(self: Arc<Self>, to: &Narrowing) -> Option<Arc<dyn Sandbox>> {
+        self.narrow(to)
+    }
 }
 
 impl StreamingSandbox for Isolated {
@@ -445,6 +457,9 @@ impl Closer for Isolated {
     fn close(&self) -> BoxFuture<'_, Result<(), String>> {
         let held = self.state.lock().unwrap_or_else(PoisonError::into_inner).held.take();
         Box::pin(async {
+            for (_, narrowed) in self.narrowed.take() {
+                narrowed.close().await?;
+            }
             let Some(Held { force, tmp, placeholders }) = held else { return Ok(()) };
             let left = Arc::downgrade(&tmp);
             drop((force, tmp, placeholders));

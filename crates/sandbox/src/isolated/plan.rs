@@ -96,6 +96,8 @@ pub(crate) struct Plan {
     pub(crate) instead: Vec<PathBuf>,
     /// What must not be made, since the host would run it; not sent on.
     pub(crate) absent: Vec<PathBuf>,
+    /// Other workspaces, for people; not sent on.
+    pub(crate) others: Vec<PathBuf>,
     /// What of git cannot be guarded, for people; not sent on.
     pub(crate) unguarded: Vec<String>,
 }
@@ -163,6 +165,7 @@ impl Plan {
             readable: list()?,
             instead: list()?,
             absent: Vec::new(),
+            others: Vec::new(),
             unguarded: Vec::new(),
         })
     }
@@ -189,6 +192,7 @@ mod tests {
             readable: vec!["/usr".into()],
             instead: vec!["/d".into(), "/e".into()],
             absent: vec![],
+            others: vec![],
             unguarded: vec![],
         };
         assert_eq!(Plan::decode(&plan.encode()), Some(plan.clone()));

@@ -25,6 +25,10 @@ use std::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Profile {
     pub(crate) workspaces: Vec<PathBuf>,
+    /// Workspaces that are not this sandbox's business.
+    pub(crate) others: Vec<PathBuf>,
+    /// Nothing in the workspaces can be changed.
+    pub(crate) read_only: bool,
     pub(crate) home: Option<PathBuf>,
     pub(crate) read: Vec<PathBuf>,
     pub(crate) write: Vec<PathBuf>,
@@ -71,6 +75,10 @@ impl Profile {
 
     /// The workspaces, and the folders in them that have a repository of their own.
     pub(crate) fn checkouts(&self) -> Vec<Checkout> {
+        // Where nothing can be changed, nothing need be guarded.
+        if self.read_only {
+            return Vec::new();
+        }
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(looked) = looked.as_ref()
             && looked.workspaces == self.workspaces
@@ -115,14 +123,16 @@ impl Profile {
     }
 
     /// Workspaces as the mounts see them.
-    fn roots(&self) -> Vec<PathBuf> {
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
         self.workspaces.iter().filter_map(|path| fs::canonicalize(path).ok()).collect()
     }
 
     /// What a shell of the user would run, where commands could write it because HOME lies in a workspace.
     fn start_up(&self) -> Vec<PathBuf> {
         let inside = |home: &&PathBuf| self.roots().iter().any(|root| home.starts_with(root));
-        let Some(home) = self.home.iter().find(inside) else { return Vec::new() };
+        let Some(home) = self.home.iter().find(inside).filter(|_| !self.read_only) else {
+            return Vec::new();
+        };
         let mut files: Vec<PathBuf> = START_UP.iter().map(|name| home.join(name)).collect();
         let cache = home.join(".cache");
         files.extend(fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path()));
@@ -203,7 +213,23 @@ impl Profile {
         found.sort();
         found.dedup();
         found.retain(|path| path != Path::new("/"));
+        if self.read_only {
+            let roots = self.roots();
+            let beside =
+                |path: &PathBuf| roots.iter().all(|root| !path.starts_with(root) && !root.starts_with(path));
+            found.retain(beside);
+        }
         found
+    }
+
+    /// The other workspaces that lie apart from these: one that holds another is seen with it, and one with the home
+    /// folder in it holds the caches that all use.
+    fn apart(&self) -> Vec<PathBuf> {
+        let mut near = self.roots();
+        near.extend(self.home.clone());
+        let others = self.others.iter().filter_map(|path| fs::canonicalize(path).ok());
+        let within = |other: &Path| self.roots().iter().any(|root| other.starts_with(root));
+        others.filter(|other| !within(other) && !near.iter().any(|path| path.starts_with(other))).collect()
     }
 
     /// A home that lies where the sandbox has folders of its own shows through, as any other does.
@@ -213,8 +239,9 @@ impl Profile {
         own.iter().any(|own| home.starts_with(own) && home != own).then(|| home.clone())
     }
 
-    /// Hidden places, as (folders, files).
-    fn hidden(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    /// Hidden places, as (folders, files). What lies in another workspace and is needed all the same (the repository of
+    /// a worktree, a cache) is in `needed`.
+    fn hidden(&self, others: &[PathBuf], needed: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let mut homes: Vec<PathBuf> = self.home.iter().cloned().collect();
         if rustix::process::geteuid().is_root() {
             // Root could read the others', too.
@@ -244,6 +271,9 @@ impl Profile {
             }
             hide(path, &read, &roots, &mut folders, &mut files);
         }
+        for other in others {
+            hide(other.clone(), needed, &roots, &mut folders, &mut files);
+        }
         for list in [&mut folders, &mut files] {
             list.sort();
             list.dedup();
@@ -266,7 +296,13 @@ impl Profile {
             repository.pinned.retain(|path| known.insert(path.clone()));
         }
         let mut writable = self.writable(&git);
-        let (hidden_dirs, mut hidden_files) = self.hidden();
+        let others = self.apart();
+        // A relative path of the configuration is one of the first workspace: it opens that to no other.
+        let given: Vec<PathBuf> = self.write.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+        let in_others = |path: &Path| others.iter().any(|other| path.starts_with(other));
+        let needed = writable.iter().filter(|path| in_others(path) && !given.contains(path));
+        let needed: Vec<PathBuf> = needed.cloned().collect();
+        let (hidden_dirs, mut hidden_files) = self.hidden(&others, &needed);
         let (present, absent): (Vec<_>, Vec<_>) =
             self.start_up().into_iter().partition(|path| folder::kind(path).is_some());
         let (frozen, pinned) = self.in_place(present, hidden_dirs.iter().chain(&hidden_files));
@@ -289,8 +325,13 @@ impl Profile {
             readable: Vec::new(),
             instead: Vec::new(),
             absent,
+            others,
             unguarded: Vec::new(),
         };
+        if self.read_only {
+            // Elsewhere they show through; where the sandbox has folders of its own they would be missing.
+            plan.kept_run.extend(self.roots());
+        }
         plan.frozen.extend(frozen);
         plan.pinned.extend(pinned);
         let loose = git.iter().flat_map(|repository| &repository.loose);

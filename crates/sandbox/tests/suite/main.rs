@@ -12,6 +12,7 @@ mod homes;
 mod isolated;
 mod kubernetes;
 mod load;
+mod narrow;
 mod orphans;
 mod registry;
 mod repositories;

@@ -78,6 +78,19 @@ pub(crate) fn print(text: &str) {
 /// Shell completions for `shell`.
 pub(crate) fn completions(shell: clap_complete::Shell) {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli::command(), "codegen-sandbox", &mut script);
+    clap_complete::generate(shell, &mut shown(&cli::command()), "codegen-sandbox", &mut script);
     print(&String::from_utf8_lossy(&script));
+}
+
+/// The same command without what is hidden, which completions would offer.
+fn shown(command: &clap::Command) -> clap::Command {
+    let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    // Names must last as long as the process, which ends after this.
+    let name: &'static str = Box::leak(command.get_name().into());
+    let shown =
+        clap::Command::new(name).args(arguments.cloned()).subcommands(command.get_subcommands().map(shown));
+    match command.get_about() {
+        Some(about) => shown.about(about.clone()),
+        None => shown,
+    }
 }

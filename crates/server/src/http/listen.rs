@@ -1,5 +1,6 @@
 //! Accepting connections within bounds, and letting go of them.
 
+use super::patience::Patient;
 use axum::Router;
 use config::Limits;
 use hyper_util::{
@@ -74,7 +75,10 @@ fn attend(stream: TcpStream, peer: SocketAddr, app: &Router, limits: &Limits, pl
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.idle_connection)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, limits.idle_connection)),
+            TowerToHyperService::new(app),
+        )
         .with_upgrades();
     tokio::spawn(async move {
         let Place { closing, _open, _slot } = place;
@@ -87,7 +91,7 @@ fn attend(stream: TcpStream, peer: SocketAddr, app: &Router, limits: &Limits, pl
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%peer, "connection ended: {error}");
+            tracing::debug!(%peer, "connection ended: {:#}", anyhow::Error::from(error));
         }
     });
 }

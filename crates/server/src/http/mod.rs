@@ -4,6 +4,7 @@ pub(crate) mod auth;
 mod exec;
 mod listen;
 mod origin;
+mod patience;
 mod watch;
 
 pub(crate) use exec::routes as exec_routes;

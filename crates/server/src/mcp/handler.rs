@@ -2,6 +2,7 @@
 
 use super::{convert, instructions, misfit, news};
 use crate::{
+    found,
     http::{Peer, auth::Principal},
     sessions::{Directory, InUse, Key, Opened},
 };
@@ -12,8 +13,8 @@ use rmcp::{
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
         CompleteRequestParams, CompleteResult, ConstString, ContentBlock, CustomRequest, CustomResult,
-        ErrorCode, Extensions, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
-        ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+        DiscoverResult, ErrorCode, Extensions, Implementation, InitializeRequestParams, InitializeResult,
+        JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
         ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
         PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig,
         Tool,
@@ -57,6 +58,8 @@ struct Shared {
     directory: Option<Arc<Directory>>,
     host: Arc<Host>,
     info: ServerConfig,
+    /// Languages that the start found.
+    languages: Vec<&'static str>,
     /// Clients that are told when there are other tools than before.
     clients: Mutex<Vec<Client<RoleServer>>>,
 }
@@ -111,10 +114,11 @@ impl Handler {
         let capabilities =
             ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_logging().build();
         let info = ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("codegen-sandbox", env!("CARGO_PKG_VERSION")))
-            .with_instructions(instructions::fitted(host));
-        let shared = Arc::new(Shared { host: Arc::clone(host), info, directory, clients: Mutex::default() });
-        tokio::spawn(tell_of_tools(Arc::downgrade(&shared), host.tools_changed()));
+            .with_server_info(Implementation::new("codegen-sandbox", env!("CARGO_PKG_VERSION")));
+        let (host, languages) = (Arc::clone(host), found::languages(&host.settings));
+        let changed = host.tools_changed();
+        let shared = Arc::new(Shared { host, info, languages, directory, clients: Mutex::default() });
+        tokio::spawn(tell_of_tools(Arc::downgrade(&shared), changed));
         Self { shared, own: None }
     }
 
@@ -123,17 +127,16 @@ impl Handler {
         Self { shared: Arc::clone(&self.shared), own: Some(session) }
     }
 
-    /// The session a request belongs to, kept from being idle as long as the second part lives.
-    fn session(
-        &self,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<(Arc<Session>, Option<InUse>), ErrorData> {
+    /// The session a request belongs to.
+    fn session(&self, context: &RequestContext<RoleServer>) -> Result<Attended, ErrorData> {
         if let Some(session) = &self.own {
-            return Ok((Arc::clone(session), None));
+            let directory = self.shared.directory.as_ref();
+            let in_use = directory.and_then(|directory| directory.stay(Key::Stream(session.id.clone())));
+            return Ok(Attended { session: Arc::clone(session), on_the_wire: true, in_use });
         }
         let parts = parts(&context.extensions).ok_or_else(|| fault("the request came without its head"))?;
         if let Some(session) = parts.extensions.get::<Arc<Session>>() {
-            return Ok((Arc::clone(session), None));
+            return Ok(Attended { session: Arc::clone(session), on_the_wire: true, in_use: None });
         }
         let directory =
             self.shared.directory.as_ref().ok_or_else(|| fault("there is no session directory"))?;
@@ -143,19 +146,23 @@ impl Handler {
             principal: principal.clone(),
             from: parts.extensions.get::<Peer>().map(|peer| peer.0.ip()),
             program: program.unwrap_or_default(),
-            label: label(parts).to_owned(),
+            label: label(&parts.uri).to_owned(),
         };
         let in_use = directory.enter_or_open(&key, principal).map_err(|full| refusal(full.to_string()))?;
-        Ok((in_use.session(), Some(in_use)))
+        Ok(Attended { session: in_use.session(), on_the_wire: false, in_use: Some(in_use) })
     }
 
-    fn listed(&self, context: &RequestContext<RoleServer>) -> Vec<Tool> {
-        let access = match (&self.own, parts(&context.extensions)) {
+    /// What the client may do.
+    fn access(&self, context: &RequestContext<RoleServer>) -> Access {
+        match (&self.own, parts(&context.extensions)) {
             (Some(session), _) => session.access,
             (None, Some(parts)) => principal(parts).map_or(Access::ReadOnly, Principal::access),
             (None, None) => Access::ReadOnly,
-        };
-        self.shared.listed(access)
+        }
+    }
+
+    fn instructions(&self, context: &RequestContext<RoleServer>) -> String {
+        instructions::fitted(&self.shared.host, &self.shared.languages, self.access(context))
     }
 
     async fn call(
@@ -163,13 +170,17 @@ impl Handler {
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let (session, in_use) = self.session(context)?;
+        let Attended { session, on_the_wire, in_use } = self.session(context)?;
         // A client without a session on the wire has nowhere to hear of anything later.
-        if in_use.is_none() && request.name == NEWSWORTHY {
+        if on_the_wire && request.name == NEWSWORTHY {
             news::pass_on(&session, &context.peer);
         }
         let disconnect = parts(&context.extensions).and_then(|parts| parts.extensions.get::<Disconnect>());
         let cancel = either(&context.ct, disconnect.map(|disconnect| &disconnect.0));
+        // Nor has it a connection on which the SDK would find the call that a cancel means.
+        let _calling = in_use.as_ref().filter(|_| !on_the_wire).map(|in_use| {
+            in_use.calling(serde_json::to_value(&context.id).unwrap_or_default(), cancel.clone())
+        });
         let arguments = request.arguments.unwrap_or_default();
         let reply = match context.meta.get_progress_token() {
             None => session.call(&request.name, arguments, cancel, Progress::default()).await,
@@ -180,6 +191,14 @@ impl Handler {
         };
         Ok(convert::result(reply))
     }
+}
+
+/// The session of a request, kept from being idle meanwhile.
+struct Attended {
+    session: Arc<Session>,
+    /// The client's requests say by themselves which session is theirs, and it hears what the server tells.
+    on_the_wire: bool,
+    in_use: Option<InUse>,
 }
 
 /// Calls a tool and tells the client of its progress meanwhile.
@@ -230,7 +249,13 @@ impl ServerHandler for Handler {
             let opened = directory.open(principal(parts)?).map_err(|full| refusal(full.to_string()))?;
             *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
         }
-        self.negotiate_initialize(&request)
+        let instructions = self.instructions(&context);
+        Ok(self.negotiate_initialize(&request)?.with_instructions(instructions))
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let info = self.get_info().with_instructions(self.instructions(&context));
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), info))
     }
 
     async fn list_tools(
@@ -238,7 +263,7 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.listed(&context)))
+        Ok(ListToolsResult::with_all_items(self.shared.listed(self.access(&context))))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -251,9 +276,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let name = request.name.clone();
         // Boxed: the SDK keeps room for the largest of all requests in every session that is open.
-        guarded(&name, Box::pin(self.call(request, &context))).await.map(Into::into)
+        guarded(Box::pin(self.call(request, &context))).await.map(Into::into)
     }
 
     #[expect(deprecated, reason = "see `news`")]
@@ -262,8 +286,8 @@ impl ServerHandler for Handler {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let (session, in_use) = self.session(&context)?;
-        if in_use.is_some() {
+        let Attended { session, on_the_wire, .. } = self.session(&context)?;
+        if !on_the_wire {
             return undeclared::<rmcp::model::SetLevelRequestMethod, _>();
         }
         news::set_level(&session, request.level);
@@ -309,7 +333,7 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(misfit::error(&request))
+        Err(misfit::error(&request, &self.shared.host.scrubber()))
     }
 }
 
@@ -319,12 +343,10 @@ fn undeclared<M: ConstString, T>() -> Result<T, ErrorData> {
 
 /// A panic anywhere in a call is an answer like any other: the SDK would leave the client waiting.
 async fn guarded(
-    name: &str,
     call: impl Future<Output = Result<CallToolResult, ErrorData>>,
 ) -> Result<CallToolResult, ErrorData> {
     AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|_| {
-        let text = format!("{name}: internal error; the server's log says more");
-        Ok(CallToolResult::error(vec![ContentBlock::text(text)]))
+        Ok(CallToolResult::error(vec![ContentBlock::text("internal error; the server's log says more")]))
     })
 }
 
@@ -375,8 +397,8 @@ fn principal(parts: &Parts) -> Result<&Principal, ErrorData> {
 }
 
 /// The `session` parameter of the address.
-fn label(parts: &Parts) -> &str {
-    let query = parts.uri.query().unwrap_or_default();
+pub(super) fn label(uri: &http::Uri) -> &str {
+    let query = uri.query().unwrap_or_default();
     query.split('&').find_map(|pair| pair.strip_prefix("session=")).unwrap_or_default()
 }
 

@@ -1,11 +1,12 @@
 //! The HTTP+SSE transport of protocol 2024-11-05, which is still many agents' default for an address.
 //!
 //! `GET /sse` opens a session and a stream whose first event names where to post; answers to posts come
-//! back on the stream. The session ends with the stream.
+//! back on the stream. The session ends with the stream, and the stream with a session that nobody uses.
 
+use super::misfit;
 use crate::{
     http::{auth::Principal, refuse},
-    sessions::{Directory, Opened},
+    sessions::{Directory, Key},
 };
 use axum::{
     Extension,
@@ -71,6 +72,7 @@ impl<H: ServerHandler> Legacy<H> {
         };
         let session = opened.session();
         let id = session.id.clone();
+        legacy.directory.keep(Key::Stream(id.clone()), opened);
         let (messages, incoming) = mpsc::channel::<Incoming>(BACKLOG);
         let (outgoing, answers) = mpsc::channel::<Outgoing>(BACKLOG);
         let handler = (legacy.handler)(session);
@@ -83,7 +85,7 @@ impl<H: ServerHandler> Legacy<H> {
         legacy.lines().insert(id.clone(), Line { owner, messages });
         // Nothing follows `endpoint` until the client has spoken: some clients would miss it.
         let endpoint = Event::default().event("endpoint").data(format!("/message?sessionId={id}"));
-        let hang_up = HangUp { legacy, id, _opened: opened };
+        let hang_up = HangUp { legacy, id };
         let answers = received(answers).filter_map(move |message| {
             let _until_dropped = &hang_up;
             let event =
@@ -110,9 +112,13 @@ impl<H: ServerHandler> Legacy<H> {
         let Some(line) = line else {
             return refuse(StatusCode::NOT_FOUND, "unknown sessionId; open a stream with GET /sse first");
         };
+        let _in_use = legacy.directory.stay(Key::Stream(address.session_id));
         let mut message: Incoming = match serde_json::from_slice(&body) {
             Ok(message) => message,
-            Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("not a JSON-RPC message: {error}")),
+            Err(error) => {
+                let plain = || refuse(StatusCode::BAD_REQUEST, format!("not a JSON-RPC message: {error}"));
+                return misfit::response(&body).unwrap_or_else(plain);
+            }
         };
         if let JsonRpcMessage::Request(request) = &mut message {
             request.request.extensions_mut().insert(parts);
@@ -121,6 +127,11 @@ impl<H: ServerHandler> Legacy<H> {
             Ok(()) => StatusCode::ACCEPTED.into_response(),
             Err(_) => refuse(StatusCode::GONE, "the session has ended; open a stream with GET /sse"),
         }
+    }
+
+    /// Ends a stream: nothing more is taken for it, and what serves it ends once it has nothing more to say.
+    pub(super) fn hang_up(&self, id: &str) {
+        self.lines().remove(id);
     }
 
     fn lines(&self) -> std::sync::MutexGuard<'_, HashMap<String, Line>> {
@@ -139,13 +150,12 @@ pub(super) struct Address {
 struct HangUp<H: ServerHandler> {
     legacy: Arc<Legacy<H>>,
     id: String,
-    _opened: Opened,
 }
 
 impl<H: ServerHandler> Drop for HangUp<H> {
     fn drop(&mut self) {
-        self.legacy.lines().remove(&self.id);
-        tracing::info!(session = self.id, "session closed");
+        self.legacy.hang_up(&self.id);
+        self.legacy.directory.close(&Key::Stream(std::mem::take(&mut self.id)));
     }
 }
 

@@ -4,7 +4,7 @@
 //! request is meant. Here a call of a tool, which is nearly all that ever comes, is read as what it is, and a request
 //! that cannot be read gets its answer.
 
-use super::misfit;
+use super::{misfit, unread::Look};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
@@ -12,10 +12,7 @@ use rmcp::{
         JsonRpcVersion2_0, RequestId,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
-    transport::{
-        Transport,
-        async_rw::{AsyncRwTransport, DEFAULT_MAX_LINE_LENGTH},
-    },
+    transport::{Transport, async_rw::AsyncRwTransport},
 };
 use serde::Deserialize;
 use std::io;
@@ -24,11 +21,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader, Empty};
 /// A byte order mark, which some clients begin with.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// Room for a line that is kept for the next one.
+const KEPT_ROOM: usize = 1 << 20;
+
 /// Messages in both directions. Those that leave are the SDK's to write.
 pub(super) struct Lines<R, W: AsyncWrite> {
     from: BufReader<R>,
     /// What came of the next line so far.
     line: Vec<u8>,
+    /// The line is too long: nothing of it is kept but whose it is.
+    too_long: Option<Look>,
+    /// Bytes of the longest line.
+    limit: usize,
     to: AsyncRwTransport<RoleServer, Empty, W>,
 }
 
@@ -53,16 +57,18 @@ struct ToolCall {
 }
 
 impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
-    pub(super) fn new((from, to): (R, W)) -> Self {
+    /// `limit`: the bytes of one message.
+    pub(super) fn new((from, to): (R, W), limit: usize) -> Self {
         let to = AsyncRwTransport::new(tokio::io::empty(), to);
-        Self { from: BufReader::new(from), line: Vec::new(), to }
+        Self { from: BufReader::new(from), line: Vec::new(), too_long: None, limit, to }
     }
 
     /// Reads on to the end of a line; nothing when the client has left. Given up in between, it goes on where it was.
     async fn next_line(&mut self) -> Option<()> {
         loop {
             let came = match self.from.fill_buf().await {
-                Ok([]) => return None,
+                // The last line needs no end.
+                Ok([]) => return (!self.line.is_empty() || self.too_long.is_some()).then_some(()),
                 Ok(came) => came,
                 Err(error) => {
                     tracing::error!("the client cannot be read: {error}");
@@ -71,15 +77,35 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
             };
             let end = came.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(came.len(), |at| at + 1);
-            // A line that is too long is known by what is beyond; more of it is not needed.
-            if self.line.len() <= DEFAULT_MAX_LINE_LENGTH {
-                self.line.extend_from_slice(&came[..taken]);
+            match &mut self.too_long {
+                Some(look) => look.take(&came[..taken]),
+                None => self.line.extend_from_slice(&came[..taken]),
             }
             self.from.consume(taken);
+            if self.line.len() > self.limit {
+                let mut look = Look::default();
+                look.take(without_mark(&std::mem::take(&mut self.line)));
+                self.too_long = Some(look);
+            }
             if end.is_some() {
                 return Some(());
             }
         }
+    }
+
+    /// What the line is that was just read.
+    fn take(&mut self) -> Line {
+        if let Some(look) = self.too_long.take() {
+            let why = format!(
+                "the message is longer than {} bytes; send less at once, or raise the limit with --max-body",
+                self.limit
+            );
+            return Line::Misfit(ErrorData::invalid_request(why, None), look.id(None));
+        }
+        let line = read(&self.line);
+        self.line.clear();
+        self.line.shrink_to(KEPT_ROOM);
+        line
     }
 }
 
@@ -98,9 +124,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             self.next_line().await?;
-            let line = read(&self.line);
-            self.line.clear();
-            match line {
+            match self.take() {
                 Line::Message(message) => return Some(*message),
                 Line::Nothing => {}
                 // In a task, since this future may be given up at any time. A client that has left needs no answer.
@@ -114,12 +138,12 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
     }
 }
 
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(MARK).unwrap_or(line)
+}
+
 fn read(line: &[u8]) -> Line {
-    if line.len() > DEFAULT_MAX_LINE_LENGTH {
-        let why = format!("the message is longer than {DEFAULT_MAX_LINE_LENGTH} bytes");
-        return Line::Misfit(ErrorData::invalid_request(why, None), None);
-    }
-    let line = line.strip_prefix(MARK).unwrap_or(line).trim_ascii();
+    let line = without_mark(line).trim_ascii();
     if line.is_empty() {
         return Line::Nothing;
     }
@@ -128,15 +152,7 @@ fn read(line: &[u8]) -> Line {
     }
     match serde_json::from_slice(line) {
         Ok(message) => Line::Message(Box::new(message)),
-        Err(error) if error.is_data() => serde_json::from_slice(line)
-            .ok()
-            .and_then(|message| misfit::answer(&message))
-            .map_or(Line::Nothing, |(error, id)| Line::Misfit(error, id)),
-        // No request can be found in it. An answer might come back as more of the same.
-        Err(error) => {
-            tracing::debug!("a line that is not JSON: {error}");
-            Line::Nothing
-        }
+        Err(_) => misfit::answer(line).map_or(Line::Nothing, |(error, id)| Line::Misfit(error, id)),
     }
 }
 
@@ -211,26 +227,29 @@ mod tests {
         assert_eq!(misfit(version), Some((-32600, Some("a".to_owned()))));
         assert_eq!(misfit(b"[1]"), Some((-32600, None)));
         assert_eq!(misfit(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}"#), None);
-        assert_eq!(misfit(b"no json"), None);
+        assert_eq!(misfit(b"no json"), Some((-32700, None)));
+        let comma = br#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"Read",},"id":"b"}"#;
+        assert_eq!(misfit(comma), Some((-32700, Some("b".to_owned()))));
         assert_eq!(misfit(b" \r\n"), None);
-        assert_eq!(misfit(&vec![b' '; DEFAULT_MAX_LINE_LENGTH + 1]), Some((-32600, None)));
     }
 
-    #[tokio::test]
-    async fn lines_come_whole_however_they_arrive() {
+    /// What comes of `bytes` that arrive one by one: the ids of requests, and the answers that were sent.
+    async fn fed(bytes: &'static [u8], limit: usize) -> (Vec<String>, Vec<Value>) {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let (ours, theirs) = tokio::io::duplex(64);
         let (from, to) = tokio::io::split(ours);
-        let mut lines = Lines::new((from, to));
+        let mut lines = Lines::new((from, to), limit);
         let (mut answers, mut client) = tokio::io::split(theirs);
         let feed = tokio::spawn(async move {
-            use tokio::io::AsyncWriteExt as _;
-            let bytes = b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\
-                {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\",\"params\":[]}\n\
-                {\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"Read\"}}\n";
             for byte in bytes {
                 client.write_all(&[*byte]).await.unwrap();
             }
             client.shutdown().await.unwrap();
+        });
+        let heard = tokio::spawn(async move {
+            let mut heard = String::new();
+            answers.read_to_string(&mut heard).await.unwrap();
+            heard.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         });
         let mut ids = Vec::new();
         loop {
@@ -246,10 +265,28 @@ mod tests {
             }
         }
         feed.await.unwrap();
-        assert_eq!(ids, ["1", "3"]);
-        let mut answer = String::new();
-        tokio::io::AsyncBufReadExt::read_line(&mut BufReader::new(&mut answers), &mut answer).await.unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(2), &json!(-32602)));
+        drop(lines);
+        (ids, heard.await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn lines_come_whole_however_they_arrive() {
+        let bytes = b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\
+            {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\",\"params\":[]}\n\
+            {\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"Read\"}}";
+        let (ids, answers) = fed(bytes, 1000).await;
+        assert_eq!(ids, ["1", "3"], "the last line needs no end");
+        assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&json!(2), &json!(-32602)));
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_answered_by_its_id_and_the_next_is_read() {
+        let bytes = b"\xef\xbb\xbf{\"method\":\"ping\",\"params\":{\"id\":8,\"x\":\"ssssssssssssssssssssssssssss\"},\"id\":7}\r\n\
+            {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+        let (ids, answers) = fed(bytes, 50).await;
+        assert_eq!(ids, ["1"]);
+        assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&json!(7), &json!(-32600)));
+        let why = answers[0]["error"]["message"].as_str().unwrap();
+        assert!(why.contains("longer than 50 bytes") && why.contains("--max-body"), "{why}");
     }
 }

@@ -10,6 +10,7 @@ mod misfit;
 mod news;
 mod routes;
 mod stdio;
+mod unread;
 
 pub(crate) use convert::tool as describe;
 pub(crate) use handler::Handler;

@@ -12,10 +12,11 @@ use tools::{Access, Host};
 pub(crate) async fn stdio(host: &Arc<Host>) -> anyhow::Result<()> {
     let session = host.session("stdio", Access::Full);
     let handler = Handler::new(host, None).of(Arc::clone(&session));
+    let lines = Lines::new(stdio_pipes(), host.settings.limits.body_bytes);
     if host.settings.conformance {
-        wait(Conformance::new(handler).serve(Lines::new(stdio_pipes())).await).await
+        wait(Conformance::new(handler).serve(lines).await).await
     } else {
-        wait(handler.serve(Lines::new(stdio_pipes())).await).await
+        wait(handler.serve(lines).await).await
     }
 }
 

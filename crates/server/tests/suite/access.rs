@@ -1,6 +1,6 @@
 //! Who may come in.
 
-use crate::support::{ANN, BOB, initialize, launch, plain, tokens};
+use crate::support::{ANN, BOB, initialize, launch, plain, stateless_call, text, tokens};
 use serde_json::json;
 use testkit::{Workspace, http::Request};
 
@@ -51,6 +51,67 @@ fn a_token_never_leaves() {
     ann.initialize();
     let echoed = ann.call(&format!("no-such-{ANN}"), json!({})).err();
     assert!(echoed.contains("unknown tool") && !echoed.contains(ANN), "{echoed}");
+}
+
+#[test]
+fn audit_lines_name_the_holder_of_the_token() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let secret = "a-very-secret-value-of-mine";
+    let served = plain(&workspace)
+        .env("CODEGEN_SANDBOX_SECRET_MINE", secret)
+        .args(["--auth-token-file", &tokens(&workspace), "--log", "debug"])
+        .serve();
+    let mut ann = served.http_with_token(ANN);
+    ann.initialize();
+    ann.call("secret", json!({"name": "MINE"})).ok();
+    ann.call("secret", json!({"name": secret})).err();
+    let read = stateless_call("/mcp", "raw", "Read", json!({"file_path": "a.txt"}))
+        .header("authorization", &format!("Bearer {BOB}"));
+    assert!(text(&read, &served).contains('a'));
+    let audited = |event: &str, principal: &str| {
+        let printed = served.process().printed();
+        let events = printed.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        events.filter(|line| line["event"] == event && line["principal"] == principal).count()
+    };
+    for (event, principal) in [
+        ("session_start", "ann"),
+        ("secret", "ann"),
+        ("call", "ann"),
+        ("session_start", "bob"),
+        ("call", "bob"),
+    ] {
+        crate::support::eventually(event, || audited(event, principal) > 0);
+    }
+    let printed = served.process().printed();
+    for value in [secret, ANN, BOB] {
+        assert!(!printed.contains(value), "{printed}");
+    }
+    assert!(printed.contains("[REDACTED:secret:MINE]"), "{printed}");
+}
+
+#[test]
+fn instructions_fit_the_scope_of_the_token() {
+    let workspace = Workspace::with(&[]);
+    let served = plain(&workspace).args(["--auth-token-file", &tokens(&workspace)]).serve();
+    let told = |token: &str| {
+        let hello = served.http_with_token(token).initialize();
+        hello["instructions"].as_str().unwrap().to_owned()
+    };
+    let (all, few) = (told(ANN), told(BOB));
+    assert!(all.contains("rename_symbol") && all.contains("Read a file before"), "{all}");
+    assert!(few.contains("Grep"), "{few}");
+    let discover = crate::support::stateless("/mcp", "raw", "server/discover", json!({}))
+        .header("authorization", &format!("Bearer {BOB}"))
+        .send(served.address())
+        .unwrap()
+        .text()
+        .unwrap();
+    assert!(discover.contains("Search with Grep"), "{discover}");
+    for text in [few, discover] {
+        for absent in ["rename_symbol", "change it", "run_tests", "Bash", "shell", "run_in_background"] {
+            assert!(!text.contains(absent), "{absent}: {text}");
+        }
+    }
 }
 
 #[test]

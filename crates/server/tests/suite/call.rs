@@ -28,10 +28,14 @@ fn flags_come_from_the_schema() {
 #[test]
 fn exit_codes_tell_a_failed_tool_from_wrong_usage() {
     let workspace = Workspace::with(&[]);
-    let (code, out, err) = call(&workspace, &["test_length"]);
+    let (code, out, err) = call(&workspace, &["test_length", "--json", r#"{"text": 7}"#]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert!(err.contains("missing field `text`"), "{err}");
+    assert!(err.contains("`text` must be a string, got 7"), "{err}");
+    let (code, _, err) = call(&workspace, &["Bash", "--handle", "h9"]);
+    assert_eq!(code, Some(1), "who goes on waiting repeats nothing: {err}");
     for (words, hint) in [
+        (vec!["test_length"], "test_length needs --text\ntry: codegen-sandbox call test_length --help"),
+        (vec!["Edit", "--json", r#"{"file_path": "a"}"#], "Edit needs --old_string, --new_string"),
         (vec!["test_lenght"], "; did you mean \"test_length\"?"),
         (vec!["test_length", "--txt", "x"], "test_length takes no --txt; did you mean \"text\"?"),
         (vec!["test_length", "--text"], "--text needs a value"),
@@ -73,7 +77,7 @@ fn calls_of_one_line_share_a_session() {
     let workspace = Workspace::with(&[]);
     let (code, out, _) = call(&workspace, &["test_session", "--then", "test_length", "--text", "x"]);
     assert_eq!((code, out.as_str()), (Some(0), "call\n1\n"));
-    let (code, out, err) = call(&workspace, &["test_length", "--then", "test_session"]);
+    let (code, out, err) = call(&workspace, &["test_panic", "--then", "test_session"]);
     assert_eq!((code, out.as_str()), (Some(1), ""), "the first failure ends it: {err}");
 }
 
@@ -123,8 +127,10 @@ fn the_rest_of_the_command_line() {
     let binary = env!("CARGO_BIN_EXE_codegen-sandbox");
     let run = |words: &[&str]| outcome(std::process::Command::new(binary).args(words).output().unwrap());
     assert_eq!(run(&["version"]).1, concat!("codegen-sandbox ", env!("CARGO_PKG_VERSION"), "\n"));
-    for shell in ["bash", "zsh", "fish"] {
-        assert!(run(&["completions", shell]).1.contains("codegen-sandbox"), "{shell}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&["completions", shell]).1;
+        assert!(script.contains("workspace") && script.contains("require"), "{shell}: {script}");
+        assert!(!script.contains("conformance"), "{shell} offers what is hidden");
     }
     assert_eq!(run(&["serv"]).0, Some(2));
     let (code, _, err) = run(&["stdio", "--workspace", "/no/such/place"]);

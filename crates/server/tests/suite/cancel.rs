@@ -1,6 +1,9 @@
 //! Whoever no longer waits, or is no longer there, stops the work.
 
-use crate::support::{every_transport, initialize, launch, post, printed, stateless_call};
+use crate::support::{
+    ANN, BOB, eventually, every_transport, initialize, launch, post, printed, stateless, stateless_call,
+    tokens,
+};
 use serde_json::json;
 use std::time::Duration;
 use testkit::{Workspace, http::Request};
@@ -55,6 +58,48 @@ fn a_client_that_leaves_cancels_without_a_session() {
     printed(served.process(), "test_hold begun");
     drop(connection);
     printed(served.process(), "test_hold gone");
+}
+
+#[test]
+fn a_notification_cancels_without_a_session_where_only_one_call_can_be_meant() {
+    let workspace = Workspace::with(&[]);
+    let scopes = tokens(&workspace);
+    let served = launch(&workspace).args(["--auth-token-file", &scopes]).serve();
+    let address = served.address();
+    let with = |token: &str, request: Request| request.header("authorization", &format!("Bearer {token}"));
+    let hold = |client: &str| {
+        let request = with(ANN, stateless_call("/mcp", client, "test_hold", json!({})));
+        let begun = || served.process().printed().matches("test_hold begun").count();
+        let before = begun();
+        let answer = std::thread::spawn(move || request.send(address).unwrap().text().unwrap());
+        eventually("begun", || begun() == before + 1);
+        answer
+    };
+    let cancel = |token: &str, client: &str, id: u64| {
+        let said = stateless("/mcp", client, "notifications/cancelled", json!({"requestId": id}));
+        assert_eq!(with(token, said).send(address).unwrap().status, 202);
+    };
+    let (editor, script) = (hold("editor"), hold("script"));
+    // Of another holder, of another client, of another id: nobody's.
+    cancel(BOB, "editor", 1);
+    cancel(ANN, "browser", 1);
+    cancel(ANN, "editor", 2);
+    // Of whoever has that id: two have.
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let anybody = || {
+        let said = post(&message)
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "notifications/cancelled");
+        assert_eq!(with(ANN, said).send(address).unwrap().status, 202);
+    };
+    anybody();
+    cancel(ANN, "editor", 1);
+    assert!(editor.join().unwrap().contains("cancelled"));
+    printed(served.process(), "test_hold gone");
+    assert_eq!(served.process().printed().matches("test_hold gone").count(), 1, "the other one runs on");
+    assert!(!script.is_finished());
+    cancel(ANN, "script", 1);
+    assert!(script.join().unwrap().contains("cancelled"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every limit is hit, and says which flag raises it.
 
-use crate::support::{initialize, launch, post, printed, stateless_call, text};
+use crate::support::{eventually, initialize, launch, post, printed, stateless, stateless_call, text};
 use serde_json::json;
 use std::{
     io::{Read, Write},
@@ -28,6 +28,28 @@ fn a_body_may_be_only_so_large() {
     endless.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
     assert_eq!(initialize().send(served.address()).unwrap().status, 200);
+}
+
+#[test]
+fn a_line_may_be_only_so_long() {
+    let workspace = Workspace::with(&[]);
+    let mut client = launch(&workspace).args(["--max-body", "2MiB"]).stdio();
+    client.initialize();
+    // The id stands at its end, as many clients write it.
+    let long = format!(
+        r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"name":"test_length","arguments":{{"text":"{}","id":1}}}},"id":77}}"#,
+        "x".repeat(3 << 20)
+    );
+    client.send_line(long.as_bytes());
+    let error = client.answer(77).unwrap_err();
+    let why = error["message"].as_str().unwrap();
+    assert_eq!(error["code"], -32600);
+    assert!(why.contains("2097152 bytes") && why.contains("--max-body"), "{why}");
+    assert_eq!(client.call("test_length", json!({"text": "x".repeat(1 << 20)})).ok(), "1048576");
+    let mut client = launch(&workspace).stdio();
+    client.initialize();
+    let size = 17 << 20;
+    assert_eq!(client.call("test_length", json!({"text": "x".repeat(size)})).ok(), size.to_string());
 }
 
 #[test]
@@ -70,6 +92,65 @@ fn there_are_only_so_many_connections() {
     crate::support::eventually("a place becomes free", || {
         initialize().send(served.address()).is_ok_and(|answer| answer.status == 200)
     });
+}
+
+#[test]
+fn who_takes_no_answers_loses_the_connection_and_who_waits_for_news_does_not() {
+    let workspace = Workspace::with(&[]);
+    let served = launch(&workspace)
+        .args(["--max-connections", "3", "--connection-idle", "2s", "--log", "debug"])
+        .serve();
+    let address = served.address();
+    let quiet = Request::get("/sse").header("accept", "text/event-stream").send(address).unwrap();
+    let mut news = quiet.events();
+    let endpoint = news.next().unwrap().data;
+    // More answers than all buffers on the way hold.
+    let list = stateless("/mcp", "raw", "tools/list", json!({})).bytes(address);
+    let list = String::from_utf8(list).unwrap().replace("connection: close\r\n", "");
+    let greedy: Vec<TcpStream> = (0..2)
+        .map(|_| {
+            let connection = TcpStream::connect(address).unwrap();
+            let (mut sender, asked) = (connection.try_clone().unwrap(), list.repeat(2000));
+            // Not all of it is taken: whoever answers nobody reads nothing more.
+            std::thread::spawn(move || drop(sender.write_all(asked.as_bytes())));
+            connection
+        })
+        .collect();
+    eventually("places become free", || initialize().send(address).is_ok_and(|answer| answer.status == 200));
+    printed(served.process(), "took nothing for 2s (--connection-idle)");
+    drop(greedy);
+    let hello = json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {
+        "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}
+    }});
+    eventually("the quiet stream is still there", || {
+        Request::post_json(&endpoint, hello.to_string())
+            .send(address)
+            .is_ok_and(|answer| answer.status == 202)
+    });
+    assert!(news.next().unwrap().data.contains("\"id\":7"));
+}
+
+#[test]
+fn a_legacy_stream_that_nobody_uses_gives_up_its_session() {
+    let workspace = Workspace::with(&[]);
+    let served = launch(&workspace).args(["--max-sessions", "3", "--session-idle", "3s"]).serve();
+    let mut busy = served.sse();
+    busy.initialize();
+    let running = busy.start_call("test_hold", json!({}));
+    printed(served.process(), "test_hold begun");
+    let silent: Vec<_> = (0..2)
+        .map(|_| Request::get("/sse").header("accept", "text/event-stream").send(served.address()).unwrap())
+        .collect();
+    eventually("places become free", || {
+        initialize().send(served.address()).is_ok_and(|answer| answer.status == 200)
+    });
+    for stream in silent {
+        let events: Vec<_> = stream.events().map(|event| event.name).collect();
+        assert_eq!(events, ["endpoint"], "the stream has ended");
+    }
+    assert!(!served.process().printed().contains("test_hold gone"), "a session whose call runs is used");
+    busy.cancel(running);
+    printed(served.process(), "test_hold gone");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod elsewhere;
 mod leavings;
 mod limits;
 mod news;
+mod reach;
 mod remote;
 mod sessions;
 mod start;

@@ -41,6 +41,36 @@ fn instructions_are_short_and_fit() {
     let several =
         text(testkit::Launch::new(env!("CARGO_BIN_EXE_codegen-sandbox")).args(["--workspaces", &several]));
     assert!(several.contains("one, two") && several.len() <= 700, "{several}");
+    // Whatever is registered: no name of a tool that is not.
+    for arguments in [vec!["--readonly"], vec!["--tools", "Grep"], vec!["--tools", "Edit,run_tests,Bash"]] {
+        let launch = plain(&workspace).args(arguments.clone());
+        let mut client = launch.stdio();
+        let text = client.initialize()["instructions"].as_str().unwrap().to_owned();
+        let names = |client: &mut testkit::Client| {
+            let tools = client.tools();
+            tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let (there, mut every) = (names(&mut client), plain(&workspace).stdio());
+        every.initialize();
+        for absent in names(&mut every).iter().filter(|name| !there.contains(name)) {
+            let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            assert!(!words.into_iter().any(|word| word == absent), "{arguments:?} names {absent}: {text}");
+        }
+    }
+}
+
+#[test]
+fn bash_names_its_isolation_once_a_session() {
+    let workspace = Workspace::with(&[]);
+    let served = plain(&workspace).serve();
+    for _ in 0..2 {
+        let mut client = served.http();
+        client.initialize();
+        let mut run = |word: &str| client.call("Bash", json!({"command": format!("echo {word}")})).ok();
+        let first = run("one");
+        assert!(first.starts_with("one\nisolation: "), "{first}");
+        assert_eq!((run("two").as_str(), run("three").as_str()), ("two\n", "three\n"));
+    }
 }
 
 #[test]

@@ -67,18 +67,22 @@ pub(crate) fn initialize() -> Request {
 
 /// A `tools/call` of a client of 2026-07-28, which has no session on the wire.
 pub(crate) fn stateless_call(path: &str, client: &str, tool: &str, arguments: Value) -> Request {
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": tool, "arguments": arguments,
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {}
-        }
-    }});
-    post_to(path, &message)
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
+    stateless(path, client, "tools/call", json!({"name": tool, "arguments": arguments}))
         .header("mcp-name", tool)
+}
+
+/// A request, or with `notifications/…` a notification, of such a client.
+pub(crate) fn stateless(path: &str, client: &str, method: &str, mut params: Value) -> Request {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    let mut message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+    if !method.starts_with("notifications/") {
+        message["id"] = 1.into();
+    }
+    post_to(path, &message).header("mcp-protocol-version", "2026-07-28").header("mcp-method", method)
 }
 
 /// The text of the tool's reply in an answer to a raw request.

@@ -131,6 +131,83 @@ fn a_call_that_is_none_is_told_what_it_lacks() {
 }
 
 #[test]
+fn a_message_that_cannot_be_read_is_answered_and_the_next_one_too() {
+    let workspace = Workspace::with(&[]);
+    let (served, clients) = every_transport(&plain(&workspace));
+    let write = |content: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"name":"Write","arguments":{{"file_path":"a","content":{content}}}}},"id":99}}"#
+        )
+        .into_bytes()
+    };
+    let mut not_utf8 = write("\"x\"");
+    let x = not_utf8.iter().rposition(|byte| *byte == b'x').unwrap();
+    not_utf8[x] = 0xff;
+    let faults = [
+        (write(r#""cut \ud83d here""#), r"lone surrogate \ud83d at byte "),
+        (write("1e999"), "number out of range at byte "),
+        (write("\"a\tb\""), "control character"),
+        (write("[1,]"), "trailing comma"),
+        (write(&("[".repeat(200) + &"]".repeat(200))), "recursion limit"),
+        (not_utf8, "UTF-8"),
+    ];
+    let right = |error: &serde_json::Value, what: &str| {
+        assert_eq!(error["code"], -32700, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(what), "{what}: {error}");
+    };
+    for (transport, mut client) in clients {
+        if transport != "stdio" {
+            continue;
+        }
+        for (line, what) in &faults {
+            client.send_line(line);
+            right(&client.answer(99).unwrap_err(), what);
+        }
+        assert!(client.call("Glob", json!({"pattern": "*"})).ok().is_empty(), "nothing was written");
+    }
+    let stream = Request::get("/sse").header("accept", "text/event-stream").send(served.address()).unwrap();
+    let mut events = stream.events();
+    let endpoint = events.next().unwrap().data;
+    for path in ["/mcp", &endpoint] {
+        for (body, what) in &faults {
+            let request = Request::post_json(path, body.clone())
+                .header("accept", "application/json, text/event-stream");
+            let response = request.send(served.address()).unwrap();
+            assert_eq!(response.status, 400, "{path}: {what}");
+            let answer: serde_json::Value = serde_json::from_str(&response.text().unwrap()).unwrap();
+            right(&answer["error"], what);
+            assert_eq!(answer["id"], 99, "{path}: {what}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_method_is_named_without_secrets() {
+    let workspace = Workspace::with(&[]);
+    let secret = "a-very-secret-value-of-mine";
+    let launch = plain(&workspace).env("CODEGEN_SANDBOX_SECRET_MINE", secret).args(["--log", "trace"]);
+    let (served, clients) = every_transport(&launch);
+    for (transport, mut client) in clients {
+        let error = client.request(&format!("tools/{secret}"), json!({})).unwrap_err();
+        assert_eq!(error["code"], -32601, "{transport}");
+        let told = error["message"].as_str().unwrap();
+        assert!(
+            told.contains("tools/[REDACTED:secret:MINE]") && told.contains("tools/list"),
+            "{transport}: {told}"
+        );
+        // Lists where objects belong: what cannot be read at all.
+        if transport == "stdio" {
+            let error = client.request(&format!("tools/{secret}"), json!([])).unwrap_err();
+            assert!(!error.to_string().contains(secret), "{error}");
+            let log = client.process().printed();
+            assert!(!log.contains(secret), "{log}");
+        }
+    }
+    let log = served.process().printed();
+    assert!(!log.contains(secret), "{log}");
+}
+
+#[test]
 fn tools_carry_annotations_and_lean_schemas() {
     let workspace = Workspace::with(&[]);
     let mut client = launch(&workspace).stdio();

@@ -2,7 +2,7 @@
 
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError, Touches,
-    files::rewrite,
+    files::{marker, rewrite},
     verify::{Touched, Wanted, feedback, look_before},
 };
 use ::code::{Change, EditError, Edited, Language, Listed, Target, edit};
@@ -283,8 +283,9 @@ fn change(call: &Call, tool: &str, asked: &Asked) -> Result<(Facts<Done>, Option
     let target = Target { name: &asked.name, modules: &modules };
     let (mut done, mut note) = (None, None);
     let mut same = false;
-    let written =
-        rewrite(call, &path, |old| match edit(language, old, &target, &asked.what.change(&asked.new)) {
+    let written = rewrite(call, &path, |old| {
+        marker::refuse(call, "edit", &path, old, &asked.new)?;
+        match edit(language, old, &target, &asked.what.change(&asked.new)) {
             Ok(edited) => {
                 let Edited { bytes, symbol, lines } = edited;
                 done = Some((symbol, lines));
@@ -295,7 +296,8 @@ fn change(call: &Call, tool: &str, asked: &Asked) -> Result<(Facts<Done>, Option
                 same = error == EditError::Same;
                 Err(explain(tool, &path, asked, error))
             }
-        });
+        }
+    });
     call.noted(note, written.as_ref().ok().map(|written| written.new.clone()));
     let shown = path.to_string();
     if same {

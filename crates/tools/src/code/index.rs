@@ -1,6 +1,7 @@
 //! The index of a workspace's symbols: built in the background from the first question on, shared by all sessions, and
 //! made true before every answer with what the journal says.
 
+use crate::call::Pace;
 use ::code::{Facts, Filter, Hit, Index, Language, Reader};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -62,6 +63,8 @@ pub(crate) struct Symbols {
     ready: Condvar,
     done: AtomicUsize,
     patience: Duration,
+    /// How long questions take.
+    pub(crate) pace: Arc<Pace>,
 }
 
 #[derive(Default)]
@@ -139,7 +142,7 @@ fn known(path: &Path) -> bool {
 impl Symbols {
     fn new(workspace: Arc<Workspace>) -> Self {
         let (state, ready, done) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
-        Self { workspace, state, ready, done, patience: PATIENCE }
+        Self { workspace, state, ready, done, patience: PATIENCE, pace: Arc::default() }
     }
 
     /// Reads everything, with several threads.

@@ -1,6 +1,6 @@
 //! `search_code`: symbols by words.
 
-use super::index::Standing;
+use super::index::{Standing, Symbols};
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError};
 use ::code::{Filter, Hit, Kind, Language};
 use schemars::JsonSchema;
@@ -14,8 +14,6 @@ const MOST: u32 = 100;
 const QUERY: usize = 4096;
 /// Characters of an argument that are said again.
 const SAID: usize = 200;
-/// Larger files are not indexed.
-const LARGEST: u64 = 1 << 20;
 
 /// Searches symbols.
 pub(crate) struct SearchCode;
@@ -69,7 +67,9 @@ impl Tool for SearchCode {
     type Output = Facts<Found>;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Facts<Found>, ToolError> {
-        call.blocking(move |call| search(call, &args)).await
+        let index = call.host().indexes.of(&call.workspace);
+        let pace = Arc::clone(&index.pace);
+        call.paced(&pace, move |call| search(call, &index, &args)).await
     }
 }
 
@@ -82,7 +82,7 @@ fn said(words: &str) -> String {
     }
 }
 
-fn search(call: &Call, args: &Args) -> Result<Facts<Found>, ToolError> {
+fn search(call: &Call, index: &Symbols, args: &Args) -> Result<Facts<Found>, ToolError> {
     if args.query.len() > QUERY {
         let why = format!("search_code: `query` has {} bytes, more than {QUERY}", args.query.len());
         return Err(ToolError::with_hint(why, "give words of a name or of its description"));
@@ -97,7 +97,6 @@ fn search(call: &Call, args: &Args) -> Result<Facts<Found>, ToolError> {
     let languages = languages(args.language.as_deref())?;
     let filter = Filter { kinds: &kinds, languages };
     let limit = args.limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
-    let index = call.host().indexes.of(&call.workspace);
     let (hits, total, standing) = index.search(&args.query, &filter, limit);
     let results = show(call, hits);
     Ok(Facts {
@@ -138,33 +137,15 @@ fn languages(asked: Option<&str>) -> Result<&'static [Language], ToolError> {
     }
 }
 
-/// Results for which a second thread is worth its start: opening and reading their files is most of a question's time.
-const ALONE: usize = 8;
-
 /// Reads from the files what is shown.
-fn show(call: &Call, mut hits: Vec<Hit>) -> Vec<One> {
-    if hits.len() <= ALONE {
-        return show_some(call, hits);
-    }
-    let rest = hits.split_off(hits.len() / 2);
-    std::thread::scope(|scope| {
-        let rest = scope.spawn(|| show_some(call, rest));
-        let mut results = show_some(call, hits);
-        results.extend(rest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        results
-    })
-}
-
-fn show_some(call: &Call, hits: Vec<Hit>) -> Vec<One> {
-    let mut sources: HashMap<Arc<std::path::Path>, Option<Vec<u8>>> = HashMap::new();
+fn show(call: &Call, hits: Vec<Hit>) -> Vec<One> {
+    let mut files = HashMap::new();
     let mut results = Vec::with_capacity(hits.len());
     for hit in hits {
-        let source = sources
-            .entry(Arc::clone(&hit.path))
-            .or_insert_with(|| call.workspace.bytes_of(&*hit.path, LARGEST));
-        // deleted in this very moment
-        let Some(source) = source else { continue };
-        let shown = hit.show(source);
+        let file = files.entry(Arc::clone(&hit.path)).or_insert_with(|| call.workspace.parts_of(&hit.path));
+        // `None`: deleted in this very moment
+        let shown = file.as_ref().and_then(|file| hit.show(|part| file.read(part).ok()));
+        let Some(shown) = shown else { continue };
         results.push(One {
             file: quoted(&hit.path).into_owned(),
             line: shown.line,

@@ -1,6 +1,6 @@
 //! `apply_patch`: a unified diff over several files.
 
-use super::stale;
+use super::{marker, stale};
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError,
     verify::{Touched, Wanted, feedback, look_before},
@@ -12,6 +12,9 @@ use workspace::{ContainedPath, PatchError, PatchedFile, parse_patch};
 
 /// Files whose state before the patch is looked at, for the feedback.
 const PRELOOKED: usize = 5;
+
+/// Larger files are not looked at for secrets.
+const MARKED: u64 = 16 << 20;
 
 /// Applies a patch.
 pub(crate) struct ApplyPatch;
@@ -83,9 +86,25 @@ fn apply(call: &Call, patch: &str) -> Result<(Facts<Done>, Vec<Touched>), ToolEr
         error => ToolError::with_hint(error.to_string(), "nothing was changed"),
     };
     let plan = parse_patch(patch).map_err(failed)?;
+    for (name, added) in plan.additions() {
+        let path = call.workspace.resolve(name)?;
+        let content = || call.workspace.bytes_of(path.relative(), MARKED).unwrap_or_default();
+        if marker::is_in(&added) {
+            marker::refuse(call, "edit", &path, &content(), &added)?;
+        }
+    }
     let seen =
         |path: &ContainedPath| call.session.ledgers.with(&call.workspace, |ledger| ledger.version(path));
-    let report = call.workspace.apply_patch(&plan, &seen).map_err(failed)?;
+    let report = call.workspace.apply_patch(&plan, &seen).map_err(|error| match error {
+        PatchError::Hunk { ref path, .. } if marker::is_in(patch) => {
+            let content = call.workspace.bytes_of(path.relative(), MARKED).unwrap_or_default();
+            match marker::explain(call, &content, patch) {
+                Some(why) => ToolError::with_hint(error.to_string(), format!("nothing was changed; {why}")),
+                None => failed(error),
+            }
+        }
+        error => failed(error),
+    })?;
     let mut text =
         format!("applied to {} file(s), +{} -{}", report.files.len(), report.added, report.removed);
     let (mut files, mut touched) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! `Edit`: exact text for other text.
 
-use super::rewrite;
+use super::{marker, rewrite};
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError, Touches,
     verify::{Touched, Wanted, feedback, look_before},
@@ -70,8 +70,14 @@ fn edit(call: &Call, path: ContainedPath, args: &Args) -> Result<(Facts<Done>, T
     let mut note = None;
     let written = rewrite(call, &path, |old| {
         let all = args.replace_all == Some(true);
-        let edited =
-            replace(old, &args.old_string, &args.new_string, all).map_err(|error| refused(&path, error))?;
+        marker::refuse(call, "edit", &path, old, &args.new_string)?;
+        let edited = replace(old, &args.old_string, &args.new_string, all).map_err(|error| match error {
+            EditError::NotFound { diagnosis } => {
+                let hint = marker::explain(call, old, &args.old_string).unwrap_or(diagnosis);
+                ToolError::with_hint(format!("old_string not found in {path}"), hint)
+            }
+            error => refused(&path, error),
+        })?;
         lines = edited.lines;
         note = call.note("Edit", &path, Some(old));
         Ok(edited.bytes)
@@ -85,9 +91,6 @@ fn edit(call: &Call, path: ContainedPath, args: &Args) -> Result<(Facts<Done>, T
 
 fn refused(path: &ContainedPath, error: EditError) -> ToolError {
     match error {
-        EditError::NotFound { diagnosis } => {
-            ToolError::with_hint(format!("old_string not found in {path}"), diagnosis)
-        }
         EditError::Ambiguous { lines } => {
             let numbers: Vec<String> = lines.iter().take(LISTED).map(u64::to_string).collect();
             let more = if lines.len() > LISTED { ", …" } else { "" };

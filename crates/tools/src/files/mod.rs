@@ -2,8 +2,10 @@
 
 mod apply_patch;
 mod edit;
+pub(crate) mod foreign;
 mod glob;
 mod grep;
+pub(crate) mod marker;
 mod read;
 mod write;
 

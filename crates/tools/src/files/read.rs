@@ -1,5 +1,6 @@
 //! `Read`: lines of a file.
 
+use super::foreign;
 use crate::{Call, Class, Content, Group, Reply, Spec, Tool, ToolError};
 use schemars::JsonSchema;
 use scrub::Scrubber;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use workspace::{ContainedPath, Window, WindowSpec, quoted};
 
 /// Bytes of one reply; what is left is a further call away.
-const MAX_BYTES: usize = 256 << 10;
+pub(super) const MAX_BYTES: usize = 256 << 10;
 
 /// A file up to this size is read where the call runs.
 const SMALL: u64 = 256 << 10;
@@ -58,6 +59,9 @@ impl Tool for Read {
         // Waking a thread takes longer than reading a small file.
         if let Some((path, read)) = call.workspace.read_small(&args.file_path, &spec, SMALL) {
             return Ok(reply(call, &path, read?));
+        }
+        if let Some(read) = foreign::read(call, &args.file_path, &spec).await {
+            return read;
         }
         call.blocking(move |call| {
             let path = call.workspace.resolve(&args.file_path)?;

@@ -1,13 +1,13 @@
 //! `Write`: a whole file.
 
-use super::stale;
+use super::{marker, stale};
 use crate::{
     Call, Class, Facts, Group, Spec, Tool, ToolError, Touches,
     verify::{Touched, Wanted, feedback, look_before},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 use workspace::{ContainedPath, Expected, TextInfo, UpdateError, Written};
 
 /// Writes a file.
@@ -70,6 +70,7 @@ fn write(call: &Call, path: ContainedPath, args: &Args) -> Result<(Facts<Done>, 
     let written = written.map_err(|error| match error {
         UpdateError::Changed { now } => stale(call, "overwrite", &path, &now),
         UpdateError::File(error) => error.into(),
+        UpdateError::Refused(error) => error,
         _ => ToolError::caller(format!("refusing to overwrite {path}: Read it first")),
     })?;
     let bytes = written.new.len();
@@ -86,9 +87,10 @@ fn put(
     path: &ContainedPath,
     expected: Expected,
     content: &str,
-) -> Result<Written, UpdateError<Infallible>> {
+) -> Result<Written, UpdateError<ToolError>> {
     let mut note = None;
     let written = call.workspace.update(path, expected, |old| {
+        marker::refuse(call, "overwrite", path, old.unwrap_or_default(), content)?;
         note = call.note("Write", path, old);
         Ok(match old {
             Some(old) if !old.is_empty() => TextInfo::of(old).dress(content),

@@ -126,6 +126,7 @@ async fn foreground(
     if let std::borrow::Cow::Owned(flat) = clean::overwritten(&text) {
         text = flat;
     }
+    ending.notes.retain(|note| call.session.shells.worth_saying(call.workspace.name(), note));
     // What a command prints is shown as it is, paths too: it may be content, not a name.
     ending.notes.extend(call.place().paths.remark(&text));
     conclude(&mut text, &ending, timeout);

@@ -24,18 +24,44 @@ pub(crate) struct Args {
 /// Where in the two streams a reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Cursor {
-    stdout: u64,
-    stderr: u64,
+    stdout: Position,
+    stderr: Position,
+}
+
+/// Where in one stream a reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Position {
+    /// In complete lines.
+    at: u64,
+    /// What was shown of the line after them, which had no end yet.
+    unfinished: u64,
+}
+
+impl Position {
+    /// `at`, or `at+unfinished`.
+    fn parse(text: &str) -> Option<Self> {
+        let (at, unfinished) = text.split_once('+').unwrap_or((text, "0"));
+        Some(Self { at: at.parse().ok()?, unfinished: unfinished.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.unfinished {
+            0 => write!(f, "{}", self.at),
+            unfinished => write!(f, "{}+{unfinished}", self.at),
+        }
+    }
 }
 
 impl Cursor {
     /// `stdout:stderr`, or only the first.
     fn parse(value: &Value) -> Option<Self> {
-        if let Some(stdout) = value.as_u64() {
-            return Some(Self { stdout, stderr: 0 });
+        if let Some(at) = value.as_u64() {
+            return Some(Self { stdout: Position { at, unfinished: 0 }, ..Self::default() });
         }
         let (stdout, stderr) = value.as_str().map(|text| text.split_once(':').unwrap_or((text, "0")))?;
-        Some(Self { stdout: stdout.parse().ok()?, stderr: stderr.parse().ok()? })
+        Some(Self { stdout: Position::parse(stdout)?, stderr: Position::parse(stderr)? })
     }
 }
 
@@ -71,10 +97,10 @@ impl Tool for BashOutput {
             })?),
         };
         match call.session.shells.find(&args.shell_id)? {
-            Entry::Background(shell) => Ok(running(&shell, since)),
+            Entry::Background(shell) => Ok(running(call, &shell, since)),
             Entry::Finished(finished) => {
                 call.blocking(move |_| {
-                    let from = since.unwrap_or_default().stdout;
+                    let from = since.unwrap_or_default().stdout.at;
                     let output = &finished.output;
                     let (text, next) =
                         output.part(from, SHOWN).map_err(|error| ToolError::Fault(error.into()))?;
@@ -109,11 +135,13 @@ fn header(about: &About, code: Option<i32>) -> String {
     header
 }
 
-fn running(shell: &Background, since: Option<Cursor>) -> String {
+fn running(call: &Call, shell: &Background, since: Option<Cursor>) -> String {
     let state = &mut *shell.state();
     let mut text = header(&shell.about, state.ended.as_ref().map(|ended| ended.code));
     for note in state.ended.iter().flat_map(|ended| &ended.notes) {
-        let _ = writeln!(text, "note: {note}");
+        if call.session.shells.worth_saying(call.workspace.name(), note) {
+            let _ = writeln!(text, "note: {note}");
+        }
     }
     for (name, stream) in [("stdout", &state.stdout), ("stderr", &state.stderr)] {
         if stream.dropped() > 0 {
@@ -133,14 +161,18 @@ fn running(shell: &Background, since: Option<Cursor>) -> String {
 
 struct Section {
     text: String,
-    next: u64,
+    next: Position,
 }
 
 /// One stream from `since` on; without it, head and tail of what there is.
-fn section(stream: &mut Stream, name: &str, since: Option<u64>) -> Section {
+fn section(stream: &mut Stream, name: &str, since: Option<Position>) -> Section {
     let total = stream.total();
-    let from = since.unwrap_or(0).min(total);
-    let pending = stream.pending().to_owned();
+    let from = since.unwrap_or_default().at.min(total);
+    let mut unfinished = stream.pending().len() as u64;
+    // A line without an end is shown again only when there is more of it, and then as a whole: a secret must not
+    // leave in two halves of which neither looks like one.
+    let shown = Position { at: total, unfinished };
+    let pending = if since == Some(shown) { String::new() } else { stream.pending().to_owned() };
     let mut text = format!("--- {name} ({} bytes) ---\n", total - from + pending.len() as u64);
     let mut next = total;
     if since.is_none() && total > SHOWN as u64 {
@@ -158,13 +190,14 @@ fn section(stream: &mut Stream, name: &str, since: Option<u64>) -> Section {
     }
     if next < total {
         let _ = write!(text, "\n… {} bytes more: call again with `next` …", total - next);
+        unfinished = 0;
     } else {
         text += &clean::overwritten(&pending);
     }
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    Section { text, next }
+    Section { text, next: Position { at: next, unfinished } }
 }
 
 #[cfg(test)]
@@ -174,12 +207,37 @@ mod tests {
 
     #[test]
     fn cursors_are_pairs_or_a_single_number() {
-        let cursor = |stdout, stderr| Some(Cursor { stdout, stderr });
+        let position = |at, unfinished| Position { at, unfinished };
+        let cursor =
+            |stdout, stderr| Some(Cursor { stdout: position(stdout, 0), stderr: position(stderr, 0) });
         assert_eq!(Cursor::parse(&json!("12:3")), cursor(12, 3));
         assert_eq!(Cursor::parse(&json!("12")), cursor(12, 0));
         assert_eq!(Cursor::parse(&json!(12)), cursor(12, 0));
-        for bad in [json!("x"), json!("1:2:3"), json!("1:"), json!(-1), json!([1])] {
+        let written = Cursor { stdout: position(12, 0), stderr: position(3, 4) }.to_string();
+        assert_eq!(written, "12:3+4");
+        assert_eq!(Cursor::parse(&json!(written)).unwrap().stderr, position(3, 4));
+        for bad in [json!("x"), json!("1:2:3"), json!("1:"), json!("1+:2"), json!(-1), json!([1])] {
             assert_eq!(Cursor::parse(&bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn an_unfinished_line_is_shown_once_and_again_when_there_is_more_of_it() {
+        let mut stream = Stream::new(&scrub::Scrubber::default());
+        let mut at = None;
+        let mut read = |stream: &mut Stream| {
+            let section = section(stream, "stdout", at);
+            at = Position::parse(&section.next.to_string());
+            section.text
+        };
+        stream.push(b"one\nPass");
+        assert_eq!(read(&mut stream), "--- stdout (8 bytes) ---\none\nPass\n");
+        assert_eq!(read(&mut stream), "--- stdout (0 bytes) ---\n");
+        stream.push(b"word: ");
+        assert_eq!(read(&mut stream), "--- stdout (10 bytes) ---\nPassword: \n");
+        assert_eq!(read(&mut stream), "--- stdout (0 bytes) ---\n");
+        stream.push(b"ok\n");
+        assert_eq!(read(&mut stream), "--- stdout (13 bytes) ---\nPassword: ok\n");
+        assert_eq!(read(&mut stream), "--- stdout (0 bytes) ---\n");
     }
 }

@@ -236,7 +236,16 @@ fn collect(tree: &Tree, mut words: Words<'_>) -> Found {
     loop {
         let node = cursor.node();
         match node.kind() {
-            "command" => found.command(node, &words),
+            "command" => found.command(node, &mut words),
+            "for_statement" | "select_statement" => {
+                if let Some(name) = node.child_by_field_name("variable") {
+                    let name = words::source(name, words.text).to_owned();
+                    let mut values = node.walk();
+                    let values = node.children_by_field_name("value", &mut values);
+                    let values: Vec<String> = values.flat_map(|value| words.resolve_all(value)).collect();
+                    words.take_in_turn(name, values);
+                }
+            }
             "heredoc_body" => found.inputs.push(words::source(node, words.text).to_owned()),
             "herestring_redirect" => {
                 found.inputs.extend(node.named_child(0).map(|value| words.resolve(value)));
@@ -264,7 +273,22 @@ fn collect(tree: &Tree, mut words: Words<'_>) -> Found {
 }
 
 impl Found {
-    fn command(&mut self, node: Node<'_>, read: &Words<'_>) {
+    /// A command, once for each value of a loop's variable that names it.
+    fn command(&mut self, node: Node<'_>, read: &mut Words<'_>) {
+        let name = node.child_by_field_name("name");
+        let Some((variable, values)) = name.and_then(|name| read.loops_in(name)) else {
+            return self.command_as_it_is(node, read);
+        };
+        for value in values {
+            if read.gave_up() {
+                break;
+            }
+            read.variables.insert(variable.clone(), vec![value]);
+            self.command_as_it_is(node, read);
+        }
+    }
+
+    fn command_as_it_is(&mut self, node: Node<'_>, read: &Words<'_>) {
         let mut cursor = node.walk();
         let mut words = Vec::new();
         for child in node.children(&mut cursor) {

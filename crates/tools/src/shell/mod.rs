@@ -40,6 +40,10 @@ const MAX_ENDED: usize = 16;
 /// Outputs of foreground commands that can still be read.
 const MAX_SPOOLED: usize = 4;
 
+/// How the remark begins that names the isolation in force, and the one that says that there is none.
+const ISOLATION: &str = "isolation: ";
+const NO_ISOLATION: &str = "isolation: none";
+
 /// What a session's shell tools left behind, by number.
 #[derive(Default)]
 pub(crate) struct Shells(Mutex<Kept>);
@@ -50,6 +54,8 @@ struct Kept {
     entries: BTreeMap<u64, Entry>,
     /// Those that were admitted and are not among the entries yet.
     starting: usize,
+    /// The isolation that the client was told of last, by workspace.
+    told: BTreeMap<String, String>,
 }
 
 /// A place for one more background shell, until it has an entry or could not be started.
@@ -108,6 +114,20 @@ impl Shells {
         kept.entries.insert(number, Entry::Finished(Arc::new(finished)));
         kept.evict(MAX_SPOOLED, |entry| matches!(entry, Entry::Finished(_)));
         id(number)
+    }
+
+    /// Whether a sandbox's remark is to be said: its isolation when it is another than this session was told last,
+    /// everything else always, and that there is none.
+    fn worth_saying(&self, workspace: &str, note: &str) -> bool {
+        if !note.starts_with(ISOLATION) || note.starts_with(NO_ISOLATION) {
+            return true;
+        }
+        let mut kept = self.lock();
+        if kept.told.get(workspace).is_some_and(|told| told == note) {
+            return false;
+        }
+        kept.told.insert(workspace.to_owned(), note.to_owned());
+        true
     }
 
     /// A place for one more, if one is free.
@@ -182,15 +202,16 @@ async fn start(
     stdio: Stdio,
 ) -> Result<Process, ToolError> {
     env.extend(environment());
+    let place = call.place();
     let request = StartRequest {
         command: "bash".to_owned(),
         args: vec!["-c".to_owned(), command.to_owned()],
         env,
-        cwd: Some(call.place().paths.inward(call.workspace.root())),
+        cwd: Some(place.paths.inward(call.workspace.root())),
         stdio,
     };
-    let Some(streaming) = call.sandbox().streaming() else {
-        let name = call.sandbox().name();
+    let Some(streaming) = place.sandbox.streaming() else {
+        let name = place.sandbox.name();
         return Err(ToolError::caller(format!("the sandbox \"{name}\" cannot keep a process running")));
     };
     streaming.start(request).await.map_err(|outcome| not_started(&outcome))
@@ -202,7 +223,7 @@ async fn secrets(call: &Call, tool: &'static str, names: Vec<String>) -> Result<
         return Ok(Vec::new());
     }
     call.blocking(move |call| {
-        let session = &call.session.id;
+        let (session, principal) = (&call.session.id, call.session.principal.as_deref());
         let mut env = Vec::new();
         let mut variables = BTreeMap::new();
         for name in names {
@@ -219,7 +240,7 @@ async fn secrets(call: &Call, tool: &'static str, names: Vec<String>) -> Result<
             }
             let value = call.host().vault.get(&name);
             let granted = value.is_ok();
-            tracing::info!(target: "audit", event = "secret", name, session, tool, granted);
+            tracing::info!(target: "audit", event = "secret", name, session, principal, tool, granted);
             env.push(EnvEntry::Set(variable, value?));
         }
         Ok(env)

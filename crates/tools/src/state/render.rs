@@ -260,7 +260,7 @@ impl Room {
     fn new(call: &Call) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let place = call.place().clone();
+        let place = call.place();
         let folder = place.scratch.join(format!("codegen-sandbox-mermaid-{}-{number}", std::process::id()));
         let folder = folder.to_string_lossy().into_owned();
         Self { place, folder, background: call.host().background.clone(), made: true }

@@ -41,8 +41,9 @@ impl Tool for SecretValue {
         let name = args.name;
         let asked = name.clone();
         let value = call.blocking(move |call| call.host().vault.get(&asked)).await;
-        let (session, granted) = (&call.session.id, value.is_ok());
-        tracing::info!(target: "audit", event = "secret", name, session, granted);
+        let (session, principal) = (&call.session.id, call.session.principal.as_deref());
+        let granted = value.is_ok();
+        tracing::info!(target: "audit", event = "secret", name, session, principal, granted);
         value.map(Value)
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Project {
     /// Relative to the workspace's root; empty for the root itself.
     pub(super) folder: String,
     place: Place,
+    /// That is a sandbox which its language has for itself.
+    elsewhere: bool,
     /// Where commands see it.
     root: PathBuf,
     scratch: PathBuf,
@@ -61,7 +63,7 @@ impl Project {
             None => String::new(),
             Some(path) => folder(&call.workspace, tool, path)?,
         };
-        Ok(Arc::new(Self::new(call, folder, call.place().clone())))
+        Ok(Arc::new(Self::new(call, folder, call.place())))
     }
 
     fn new(call: &Call, folder: String, place: Place) -> Self {
@@ -78,6 +80,7 @@ impl Project {
             folder,
             // Made where the commands run, and only when a plan needs it.
             scratch: place.scratch.join(format!("codegen-sandbox-{}-{number}", std::process::id())),
+            elsewhere: !place.is(&call.place()),
             place,
             runtime: tokio::runtime::Handle::current(),
             found: Mutex::default(),
@@ -91,7 +94,7 @@ impl Project {
         let place = call.sandbox_for(detector.language());
         match place.is(&self.place) {
             true => Arc::clone(self),
-            false => Arc::new(Self::new(call, self.folder.clone(), place.clone())),
+            false => Arc::new(Self::new(call, self.folder.clone(), place)),
         }
     }
 
@@ -102,9 +105,7 @@ impl Project {
 
     /// The sandbox in words, when it is one that the language has for itself.
     pub(super) fn elsewhere(&self, detector: &dyn Detector) -> Option<String> {
-        let runtime = self.host.runtime();
-        let own = !self.place.is(runtime.place());
-        own.then(|| {
+        self.elsewhere.then(|| {
             let (name, language) = (self.place.sandbox.name(), detector.language());
             format!("in sandbox \"{name}\" (spec.languages.{language}.sandbox)")
         })

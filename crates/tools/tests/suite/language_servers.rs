@@ -383,8 +383,10 @@ async fn all_languages_of_one_root() {
     let (line, _) = place(&bench, GO.user, "Println");
     let outside = json!({"file_path": GO.user, "line": line, "symbol": "Println"});
     let text = client.ok("find_definition", outside).await;
-    assert!(text.contains("fmt/print.go:") && text.contains("(outside the workspace, read-only)"), "{text}");
+    assert!(text.contains("fmt/print.go:") && text.contains("(outside the workspace, read-only; "), "{text}");
     assert!(text.contains("func Println(a ...any) (n int, err error) {"), "{text}");
+    let named = text.lines().find_map(|line| line.split_once(". ")?.1.split_once(":")).unwrap().0;
+    reads_what_was_named(&client, named).await;
     let text = client
         .err(
             "rename_symbol",
@@ -394,6 +396,23 @@ async fn all_languages_of_one_root() {
     assert!(text.contains("rename_symbol: ") || text.contains("gopls: "), "{text}");
     bench.host.shut_down().await;
     until(async || servers(&bench.root()).is_empty().then_some(())).await;
+}
+
+/// A file outside that a server named can be read, and nothing else can be done to it; nothing else outside can.
+async fn reads_what_was_named(client: &Client, named: &str) {
+    let text = client.ok("Read", json!({"file_path": named, "limit": 3})).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], format!("[{named}: outside the workspace, read-only]"));
+    assert!(lines[1].starts_with("1\t// Copyright"), "{text}");
+    assert_eq!(lines[4..], ["[lines 1-3; offset=4 reads on]"], "{text}");
+    let text = client.ok("Read", json!({"file_path": named, "offset": 5, "limit": 1})).await;
+    assert!(text.contains("\n5\tpackage fmt\n"), "{text}");
+    let text = client.err("Read", json!({"file_path": named, "offset": 100_000})).await;
+    assert_eq!(text, format!("{named} has no line 100000"));
+    let edit = json!({"file_path": named, "old_string": "package fmt", "new_string": "package other"});
+    assert!(client.err("Edit", edit).await.contains("is outside the workspace"));
+    let beside = named.replace("print.go", "scan.go");
+    assert!(client.err("Read", json!({"file_path": beside})).await.contains("is outside the workspace"));
 }
 
 /// Feedback tells what an edit brings against the file as it was, whatever was said before; a package is one; what was
@@ -699,4 +718,17 @@ async fn a_rename_is_about_the_files_as_they_are() {
     assert!(text.contains("\nM calc.py") && text.contains("\nM main.py"), "{text}");
     assert_eq!(read("calc.py"), format!("# meddled\n{}", calc.replace("def add(", "def plus(")));
     assert_eq!(read("main.py"), main.replace("add", "plus"));
+}
+
+/// Without isolation nothing keeps a server from running code of the project that changes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_only_reads_shares_a_server_but_starts_none_unfenced() {
+    let bench = equipped("python/pytest");
+    let (writer, reader) = (bench.client(), bench.client_with(tools::Access::ReadOnly));
+    let file = json!({"file_path": "calc/__init__.py"});
+    let refused = reader.err("document_symbols", file.clone()).await;
+    assert!(refused.contains("no language server for a read-only session here"), "{refused}");
+    let symbols = writer.ok("document_symbols", file.clone()).await;
+    assert_eq!(reader.ok("document_symbols", file).await, symbols);
+    assert_eq!(bench.host.language_servers().len(), 1);
 }

@@ -34,7 +34,8 @@ async fn bad_arguments_name_the_field_and_what_it_should_be() {
     );
     assert_eq!(client.err("Echo", none()).await, "Echo: missing field `text`\nEcho takes: text, times");
     let unknown = client.err("Echo", json!({"text": "a", "txet": 1})).await;
-    assert!(unknown.starts_with("Echo: unknown field `txet`"), "{unknown}");
+    let mean = "Echo: unknown field `txet`; did you mean \"text\"?\nEcho takes: text, times";
+    assert_eq!(unknown, mean);
     assert_eq!(
         client.err("Fail", json!({"how": "softly"})).await,
         "Fail: `how` must be one of \"caller\", \"fault\", \"panic\", \"panic_blocking\", got \"softly\""
@@ -44,6 +45,11 @@ async fn bad_arguments_name_the_field_and_what_it_should_be() {
         "March: `wait` must be a number of seconds, 0 to 86400, got \"long\""
     );
     assert_eq!(client.err("March", json!({"handle": 1})).await, "March: `handle` must be a string, got 1");
+    let unknown = client.err("March", json!({"wiat": 1})).await;
+    assert!(unknown.contains("did you mean \"wait\"?\nMarch takes: handle, "), "{unknown}");
+    // An optional argument that is null was left out.
+    let echoed = json!({"text": "a", "times": 2.0, "workspace": null});
+    assert_eq!(client.ok("Echo", echoed).await, client.ok("Echo", json!({"text": "a", "times": 2})).await);
     // Only long tools take `wait`.
     assert!(client.err("Echo", json!({"text": "a", "wait": 1})).await.contains("unknown field `wait`"));
 }

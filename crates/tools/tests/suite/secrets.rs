@@ -164,3 +164,52 @@ async fn a_secret_takes_no_variable_that_is_anothers() {
     let twice = json!({"command": "echo ${#A_B}", "secrets": ["A-B", "A-B"]});
     assert_eq!(client.ok("Bash", twice).await, "24\n");
 }
+
+/// What was shown in the place of a secret must not take that place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_marker_never_overwrites_the_secret_it_stands_for() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let key = "DB_PASSWORD=kX9vQ2mLp7RtZ4wN\n";
+    let file = format!("{key}PORT=1\n");
+    bench.write(".env", &file);
+    bench.write("app.py", format!("def f():\n    return 1\n\n\nTOKEN = \"{SECRET}\"\n"));
+    let shown = client.ok("Read", json!({"file_path": ".env"})).await;
+    assert!(shown.contains("DB_PASSWORD=[REDACTED:assignment]"), "{shown}");
+    client.ok("Read", json!({"file_path": "app.py"})).await;
+
+    let marked = "DB_PASSWORD=[REDACTED:assignment]";
+    let told = "is shown in the place of a secret";
+    let whole = json!({"file_path": ".env", "content": format!("{marked}\nPORT=2\n")});
+    let added =
+        json!({"file_path": ".env", "old_string": "PORT=1", "new_string": format!("PORT=2\n{marked}")});
+    let looked_for =
+        json!({"file_path": ".env", "old_string": format!("{marked}\nPORT=1"), "new_string": "PORT=2"});
+    let patch = |hunk: &str| json!({"patch": format!("--- a/.env\n+++ b/.env\n{hunk}")});
+    let putting = patch(&format!("@@ -2 +2,2 @@\n-PORT=1\n+{marked}\n+PORT=2\n"));
+    let around = patch(&format!("@@ -1,2 +1,2 @@\n {marked}\n-PORT=1\n+PORT=2\n"));
+    let body = json!({"file_path": "app.py", "function_name": "f", "new_body": "    return \"[REDACTED:secret:TOKEN]\""});
+    for (tool, args) in [
+        ("Write", whole),
+        ("Edit", added),
+        ("Edit", looked_for),
+        ("apply_patch", putting),
+        ("apply_patch", around),
+        ("edit_function_body", body),
+    ] {
+        let said = client.err(tool, args).await;
+        assert!(said.contains(told) && said.contains("only the other"), "{tool}: {said}");
+    }
+    assert_eq!(std::fs::read_to_string(bench.root().join(".env")).unwrap(), file);
+    client.ok("Edit", json!({"file_path": ".env", "old_string": "PORT=1", "new_string": "PORT=2"})).await;
+    // Where no secret is hidden, the text is a text like any other.
+    let text = "# a marker looks like [REDACTED:assignment]\n";
+    client.ok("Write", json!({"file_path": "notes.md", "content": text})).await;
+    client
+        .ok(
+            "Edit",
+            json!({"file_path": "notes.md", "old_string": "# a", "new_string": "# [REDACTED:assignment]"}),
+        )
+        .await;
+    assert_eq!(std::fs::read_to_string(bench.root().join(".env")).unwrap(), format!("{key}PORT=2\n"));
+}

@@ -263,7 +263,12 @@ async fn a_prompt_without_an_end_of_line_is_seen() {
     let client = bench.client();
     let id = start(&client, "printf 'Listening on 80'; sleep 1000").await;
     let text = read_until(&client, &id, "(15 bytes)").await;
-    assert!(text.contains("next: \"0:0\"\n--- stdout (15 bytes) ---\nListening on 80\n"), "{text}");
+    assert!(text.contains("next: \"0+15:0\"\n--- stdout (15 bytes) ---\nListening on 80\n"), "{text}");
+    let text = client.ok("BashOutput", json!({"shell_id": id, "since": "0+15:0"})).await;
+    assert!(
+        text.ends_with("next: \"0+15:0\"\n--- stdout (0 bytes) ---\n--- stderr (0 bytes) ---\n"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

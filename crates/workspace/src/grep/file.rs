@@ -1,7 +1,8 @@
 //! Searching one file.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +11,7 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::plan::{HEAP_LIMIT, Plan};
+use super::watched::Watched;
 use super::{Cut, FileHits, HitLine, OutputMode};
 use crate::root::Workspace;
 use crate::text::{self, Encoding};
@@ -56,12 +58,14 @@ impl<'w> Worker<'w> {
         }
     }
 
-    /// Why a file could not be searched, and what can be done. The engine has but one error of its own: that a line,
-    /// or in multiline mode the whole file, does not fit.
+    /// Why a file could not be searched, and what can be done. The usual engine has but one error of its own: that a
+    /// line, or in multiline mode the whole file, does not fit.
     fn explain(&self, error: &io::Error) -> String {
         let most = HEAP_LIMIT >> 20;
+        let text = error.to_string();
         match (error.raw_os_error(), self.plan.query.multiline) {
-            (Some(_), _) => error.to_string(),
+            _ if !text.contains("allocation limit") => text,
+            (Some(_), _) => text,
             (None, true) => format!(
                 "multiline needs all of it at once, and it has more than {most} MiB; search it without multiline"
             ),
@@ -91,8 +95,35 @@ impl<'w> Worker<'w> {
             return Ok(());
         }
         let utf16 = text::encoding_of(&self.buffer).0 != Encoding::Utf8;
-        let rest = Tail { file, cancel: self.cancel, until_nul: !utf16, ended: false };
-        self.searcher.search_reader(&self.plan.matcher, Cursor::new(&self.buffer[..]).chain(rest), hits)
+        let again = file.try_clone()?;
+        let longest = if self.plan.query.multiline { u64::MAX } else { self.plan.longest_line() };
+        let too_long = Cell::new(false);
+        let rest = |file, longest| {
+            let line = self.buffer.len() as u64;
+            Tail {
+                file,
+                cancel: self.cancel,
+                until_nul: !utf16,
+                ended: false,
+                line,
+                longest,
+                too_long: &too_long,
+            }
+        };
+        let start = || Cursor::new(&self.buffer[..]);
+        if !self.plan.query.multiline || self.plan.stepwise(len).is_none() {
+            let reader = start().chain(rest(file, longest));
+            let searched = self.searcher.search_reader(&self.plan.matcher, reader, &mut *hits);
+            if !too_long.get() {
+                return searched;
+            }
+            hits.forget();
+        }
+        // from the beginning, so that a cancel is heard within a line
+        let Some(regex) = self.plan.stepwise(u64::MAX) else { return Ok(()) };
+        (&again).seek(SeekFrom::Start(self.buffer.len() as u64))?;
+        let watched = Watched::new(usable(regex)?, self.cancel);
+        self.searcher.search_reader(watched, start().chain(rest(again, u64::MAX)), hits)
     }
 
     fn search_buffer(&mut self, hits: &mut Hits<'_>) -> io::Result<()> {
@@ -105,8 +136,15 @@ impl<'w> Worker<'w> {
             }
             text = &text[..nul];
         }
-        self.searcher.search_slice(&self.plan.matcher, text, hits)
+        match self.plan.stepwise(text.len() as u64) {
+            None => self.searcher.search_slice(&self.plan.matcher, text, hits),
+            Some(regex) => self.searcher.search_slice(Watched::new(usable(regex)?, self.cancel), text, hits),
+        }
     }
+}
+
+fn usable<T>(made: &Result<T, String>) -> io::Result<&T> {
+    made.as_ref().map_err(|why| io::Error::other(why.clone()))
 }
 
 /// Reads a file of about `len` bytes to its end. One call does when it has just that many: a read that stops where
@@ -136,6 +174,10 @@ struct Tail<'c> {
     cancel: &'c AtomicBool,
     until_nul: bool,
     ended: bool,
+    /// Bytes of the line that is being read, and how many it may have.
+    line: u64,
+    longest: u64,
+    too_long: &'c Cell<bool>,
 }
 
 impl Read for Tail<'_> {
@@ -147,6 +189,14 @@ impl Read for Tail<'_> {
             return Ok(0);
         }
         let n = self.file.read(buffer)?;
+        self.line = match memchr::memrchr(b'\n', &buffer[..n]) {
+            Some(newline) => (n - newline) as u64,
+            None => self.line + n as u64,
+        };
+        if self.line > self.longest {
+            self.too_long.set(true);
+            return Err(io::Error::other("a line that may take long"));
+        }
         match memchr::memchr(0, &buffer[..n]) {
             Some(nul) if self.until_nul => {
                 self.ended = true;
@@ -167,6 +217,11 @@ struct Hits<'p> {
 }
 
 impl Hits<'_> {
+    fn forget(&mut self) {
+        self.lines.clear();
+        (self.count, self.gap) = (0, false);
+    }
+
     fn push(&mut self, number: u64, line: &[u8], context: bool, starts: bool) {
         let gap = std::mem::take(&mut self.gap);
         let (text, cut) = self.shown(line, starts);
@@ -180,7 +235,8 @@ impl Hits<'_> {
         if line.len() <= SHOWN {
             return (String::from_utf8_lossy(line).into_owned(), None);
         }
-        let hit = if starts { self.plan.matcher.find(line).ok().flatten() } else { None };
+        let quick = starts && self.plan.stepwise(line.len() as u64).is_none();
+        let hit = if quick { self.plan.matcher.find(line).ok().flatten() } else { None };
         let mut from = hit.map_or(0, |hit| hit.start().saturating_sub(LEAD)).min(line.len() - SHOWN);
         while from > 0 && line[from] & 0xC0 == 0x80 {
             from -= 1;

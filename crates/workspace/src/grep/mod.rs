@@ -1,10 +1,11 @@
 //! Searching text: ripgrep's engine over files opened below the root, results in path order however many threads work.
 //!
-//! `plan` makes a query ready, `file` searches one file, `run` many of them.
+//! `plan` makes a query ready, `file` searches one file, `run` many of them; `watched` is the engine for what may take long.
 
 mod file;
 mod plan;
 mod run;
+mod watched;
 
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};

@@ -82,12 +82,11 @@ fn close_line(out: &mut Vec<u8>, end: &[u8]) {
 /// Where a hunk stands, as an index of lines. `Err(None)`: nowhere.
 fn find(lines: &[&[u8]], from: usize, drift: isize, hunk: &Hunk) -> Result<usize, Option<String>> {
     let old: Vec<&str> = hunk.lines.iter().filter_map(Line::old).collect();
-    let fits = |place: usize| {
-        place >= from
-            && lines
-                .get(place..place + old.len())
-                .is_some_and(|have| have.iter().zip(&old).all(|(a, b)| same(a, b)))
+    let stands = |place: usize| {
+        let have = lines.get(place..place + old.len());
+        have.is_some_and(|have| have.iter().zip(&old).all(|(a, b)| same(a, b)))
     };
+    let fits = |place: usize| place >= from && stands(place);
     let told = hunk.old_start.map(|start| start.saturating_sub(1));
     for place in [told.map(|at| at.saturating_add_signed(drift)), told].into_iter().flatten() {
         if fits(place) {
@@ -107,7 +106,13 @@ fn find(lines: &[&[u8]], from: usize, drift: isize, hunk: &Hunk) -> Result<usize
     let places: Vec<usize> = (from..=last).filter(|&place| fits(place)).collect();
     match places[..] {
         [only] => Ok(only),
-        [] => Err(None),
+        [] => Err((0..from.min(lines.len())).find(|&place| stands(place)).map(|place| {
+            format!(
+                "it stands at line {}, and the hunk before it reaches to line {from}: put the hunks of a file in the order \
+                 of its lines, none over another",
+                place + 1
+            )
+        })),
         _ => {
             let numbers: Vec<String> = places.iter().take(10).map(|place| (place + 1).to_string()).collect();
             let numbers = numbers.join(", ");
@@ -154,6 +159,16 @@ mod tests {
         let open = "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
         assert_eq!(patched("a", open).unwrap(), "b");
         assert_eq!(patched("", "@@ -0,0 +1,2 @@\n+x\n+y\n").unwrap(), "x\ny\n");
+    }
+
+    #[test]
+    fn hunks_out_of_order_are_called_that() {
+        let error =
+            patched("a\nb\nc\nd\n", "@@ -3 +3 @@\n-c\n+C\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n").unwrap_err();
+        assert!(
+            error.starts_with("2: it stands at line 1, and the hunk before it reaches to line 3"),
+            "{error}"
+        );
     }
 
     #[test]

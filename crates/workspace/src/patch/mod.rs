@@ -279,7 +279,8 @@ impl Change<'_> {
 
     fn stage(&self, path: &ContainedPath, state: &State) -> Result<Option<Staged>, PatchError> {
         if let Some(held) = &state.held
-            && let Some(now) = self.workspace.changed_since(path, held)?
+            && let Some(now) =
+                self.workspace.changed_since(path, held, || self.workspace.lstat(&path.relative))?
         {
             let path = path.clone();
             return Err(

@@ -18,6 +18,15 @@ impl PatchPlan {
     pub fn paths(&self) -> impl Iterator<Item = &std::path::Path> {
         self.files.iter().flat_map(|file| [file.old.as_deref(), file.new.as_deref()]).flatten()
     }
+
+    /// What it adds to files that there are, as it names them.
+    pub fn additions(&self) -> impl Iterator<Item = (&std::path::Path, String)> {
+        self.files.iter().filter_map(|file| {
+            let lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+            let added: Vec<&str> = lines.filter_map(Line::added).collect();
+            Some((file.old.as_deref()?, added.join("\n")))
+        })
+    }
 }
 
 /// What a patch does with one file.
@@ -60,6 +69,14 @@ impl Line {
         match self {
             Self::Context(text) | Self::Removed(text) => Some(text),
             Self::Added(_) => None,
+        }
+    }
+
+    /// Its text if the patch adds it.
+    fn added(&self) -> Option<&str> {
+        match self {
+            Self::Added(text) => Some(text),
+            Self::Context(_) | Self::Removed(_) => None,
         }
     }
 }

@@ -12,6 +12,7 @@ mod look;
 mod narrow;
 mod object;
 mod pack;
+mod packed;
 mod pending;
 mod restore;
 mod step;

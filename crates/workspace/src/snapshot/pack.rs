@@ -1,7 +1,7 @@
 //! One pack a snapshot: git's pack format without deltas, and its index (version 2).
 
 use super::object::{Kind, Oid};
-use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress, Status};
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use rustix::fs::Advice;
 use sha1::{Digest, Sha1};
 use std::{
@@ -14,7 +14,7 @@ use std::{
 use tempfile::NamedTempFile;
 
 const HEADER: usize = 12;
-const CHUNK: usize = 64 * 1024;
+pub(super) const CHUNK: usize = 64 * 1024;
 /// Below this a pack is built in memory and written at once.
 const SPILL: usize = 32 << 20;
 
@@ -469,180 +469,9 @@ fn encode_index(objects: &[(Oid, u64, u32)], pack: &[u8; 20]) -> Vec<u8> {
     out
 }
 
-/// Ids and offsets of an index; `None` when it is malformed.
-fn decode_index(bytes: &[u8]) -> Option<Vec<(Oid, u64)>> {
-    let word = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    if bytes.get(..8)? != b"\xfftOc\0\0\0\x02" {
-        return None;
-    }
-    let count = word(8 + 255 * 4)? as usize;
-    let ids = 8 + 256 * 4;
-    let offsets = ids + count.checked_mul(24)?;
-    let large = offsets + count * 4;
-    let mut out = Vec::with_capacity(count.min(bytes.len() / 24));
-    for n in 0..count {
-        let id = Oid(bytes.get(ids + n * 20..ids + n * 20 + 20)?.try_into().ok()?);
-        let offset = word(offsets + n * 4)?;
-        let offset = if offset >> 31 == 0 {
-            u64::from(offset)
-        } else {
-            let at = large + (offset & 0x7fff_ffff) as usize * 8;
-            u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?)
-        };
-        out.push((id, offset));
-    }
-    Some(out)
-}
-
-/// What inflating takes; made once for many objects.
-pub(crate) struct Inflater {
-    inflate: Decompress,
-    input: Vec<u8>,
-    output: Vec<u8>,
-}
-
-impl Inflater {
-    pub(crate) fn new() -> Self {
-        Self { inflate: Decompress::new(true), input: vec![0; CHUNK], output: Vec::with_capacity(CHUNK) }
-    }
-}
-
-/// A finished pack.
-pub(crate) struct Pack {
-    pub(crate) path: PathBuf,
-    file: File,
-    objects: Vec<(Oid, u64)>,
-    /// Where objects begin and the last one ends, sorted.
-    bounds: Vec<u64>,
-}
-
-impl Pack {
-    /// Opens a pack by its index.
-    pub(crate) fn open(index: &Path) -> io::Result<Self> {
-        let bad =
-            || io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a pack index", index.display()));
-        let bytes = fs::read(index)?;
-        let objects = decode_index(&bytes).ok_or_else(bad)?;
-        let pack = Self::new(index.with_extension("pack"), objects)?;
-        // Both end with the same sum of the pack's content: one that was cut off does not.
-        let mut sum = [0; 20];
-        pack.file.read_exact_at(&mut sum, pack.size())?;
-        if bytes.strip_suffix(&bytes[bytes.len() - 20..]).is_some_and(|bytes| bytes.ends_with(&sum)) {
-            return Ok(pack);
-        }
-        Err(bad())
-    }
-
-    /// The pack of this name that holds these objects.
-    pub(super) fn new(path: PathBuf, objects: Vec<(Oid, u64)>) -> io::Result<Self> {
-        let file = File::open(&path)?;
-        let mut bounds: Vec<u64> = objects.iter().map(|(_, at)| *at).collect();
-        bounds.push(file.metadata()?.len().saturating_sub(20));
-        bounds.sort_unstable();
-        Ok(Self { path, file, objects, bounds })
-    }
-
-    /// How many bytes the object at `offset` takes.
-    fn length(&self, offset: u64) -> u64 {
-        let next = self.bounds.partition_point(|at| *at <= offset);
-        self.bounds.get(next).map_or(0, |end| end - offset)
-    }
-
-    /// Bytes of all its objects.
-    pub(crate) fn size(&self) -> u64 {
-        self.bounds.last().copied().unwrap_or(0)
-    }
-
-    /// Bytes of those of its objects that are wanted.
-    pub(crate) fn size_of(&self, wanted: impl Fn(&Oid) -> bool) -> u64 {
-        self.objects.iter().filter(|(id, _)| wanted(id)).map(|(_, at)| self.length(*at)).sum()
-    }
-
-    /// Ids and offsets, sorted by id.
-    pub(crate) fn objects(&self) -> &[(Oid, u64)] {
-        &self.objects
-    }
-
-    /// The bytes of the object at `offset` as they stand in the pack.
-    pub(crate) fn raw(&self, offset: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(self.length(offset)).map_err(io::Error::other)?];
-        self.file.read_exact_at(&mut bytes, offset)?;
-        Ok(bytes)
-    }
-
-    pub(crate) fn offset(&self, id: &Oid) -> Option<u64> {
-        // Every pack is asked for every object. Ids are spread evenly, so that their place is known within a few;
-        // and numbers are compared faster than bytes.
-        let wanted = id.start();
-        let all = &self.objects[..];
-        let guess = ((u128::from(wanted) * all.len() as u128) >> 64) as usize;
-        let reach = all.len().isqrt() + 4;
-        let (mut from, mut to) = (guess.saturating_sub(reach), (guess + reach).min(all.len()));
-        if all.get(from).is_some_and(|(first, _)| first.start() >= wanted) {
-            from = 0;
-        }
-        if all.get(to).is_some_and(|(next, _)| next.start() < wanted) {
-            to = all.len();
-        }
-        let at = from + all[from..to].partition_point(|(other, _)| other.start() < wanted);
-        let same = all[at..].iter().take_while(|(other, _)| other.start() == wanted);
-        same.filter(|(other, _)| other == id).map(|(_, offset)| *offset).next()
-    }
-
-    /// Inflates the object at `offset` into `sink`; its kind and size.
-    pub(crate) fn copy(
-        &self,
-        offset: u64,
-        tools: &mut Inflater,
-        mut sink: impl Write,
-    ) -> io::Result<(Kind, u64)> {
-        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("{}: damaged", self.path.display()));
-        let Inflater { inflate, input, output } = tools;
-        inflate.reset(true);
-        // No more than the object: most are far smaller than the buffer.
-        let first = usize::try_from(self.length(offset)).unwrap_or(CHUNK).min(CHUNK);
-        let mut got = self.file.read_at(&mut input[..first], offset)?;
-        let mut at = 0;
-        let first = *input.first().filter(|_| got > 0).ok_or_else(bad)?;
-        let kind = Kind::from_code(first >> 4 & 7).ok_or_else(bad)?;
-        let mut size = u64::from(first & 15);
-        let (mut byte, mut shift) = (first, 4);
-        while byte & 0x80 != 0 {
-            at += 1;
-            byte = *input.get(at).filter(|_| shift < 60).ok_or_else(bad)?;
-            size |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-        }
-        let mut from = offset;
-        at += 1;
-        loop {
-            output.clear();
-            let before = inflate.total_in();
-            let status =
-                inflate.decompress_vec(&input[at..got], output, FlushDecompress::None).map_err(|_| bad())?;
-            let used = usize::try_from(inflate.total_in() - before).map_err(io::Error::other)?;
-            at += used;
-            sink.write_all(output)?;
-            match status {
-                Status::StreamEnd if inflate.total_out() == size => return Ok((kind, size)),
-                Status::StreamEnd => return Err(bad()),
-                _ if at == got => {
-                    from += got as u64;
-                    got = self.file.read_at(input, from)?;
-                    at = 0;
-                    if got == 0 {
-                        return Err(bad());
-                    }
-                }
-                _ if used == 0 && output.is_empty() => return Err(bad()),
-                _ => {}
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::packed::{Inflater, Pack, decode_index};
     use super::*;
 
     #[test]
@@ -664,7 +493,7 @@ mod tests {
         index.persist().unwrap();
         let pack = Pack::new(place, objects).unwrap();
         let again = Pack::open(&pack.path.with_extension("idx")).unwrap();
-        assert_eq!(again.objects, pack.objects);
+        assert_eq!(again.objects(), pack.objects());
         assert!(is_sound(&pack.path.with_extension("idx")));
         for content in contents.into_iter().chain([&b"streamed"[..]]) {
             let mut out = Vec::new();

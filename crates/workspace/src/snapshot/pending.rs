@@ -100,7 +100,7 @@ impl Pending {
             record.field(content);
         }
         let mut inner = self.lock();
-        inner.append(&self.path, record)?;
+        inner.append(&self.path, &record.finish())?;
         inner.queue.push_back(edit);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Pending {
     /// Writes down that a call which may change anything begins.
     pub(super) fn begin(&self, call: &str, caller: &Caller) -> io::Result<()> {
         let mut inner = self.lock();
-        inner.append(&self.path, Record::new(b'B', call, caller))?;
+        inner.append(&self.path, &Record::new(b'B', call, caller).finish())?;
         inner.open.push((call.to_owned(), caller.clone()));
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Pending {
         if inner.shortened()? {
             return Ok(());
         }
-        inner.append(&self.path, Record::new(b'F', call, &Caller::default()))
+        inner.append(&self.path, &Record::new(b'F', call, &Caller::default()).finish())
     }
 
     /// How many edits wait.
@@ -161,10 +161,8 @@ impl Pending {
         if inner.shortened()? {
             return Ok(());
         }
-        for edit in edits {
-            inner.append(&self.path, Record::new(b'F', &edit.call, &Caller::default()))?;
-        }
-        Ok(())
+        let ends = edits.iter().map(|edit| Record::new(b'F', &edit.call, &Caller::default()).finish());
+        inner.append(&self.path, &ends.collect::<Vec<_>>().concat())
     }
 
     /// Takes over the logs of processes that are gone.
@@ -198,7 +196,8 @@ impl Drop for Pending {
 }
 
 impl Inner {
-    fn append(&mut self, path: &Path, record: Record) -> io::Result<()> {
+    /// Adds records.
+    fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
@@ -207,8 +206,7 @@ impl Inner {
                 self.file.insert(file)
             }
         };
-        let bytes = record.finish();
-        file.write_all(&bytes)?;
+        file.write_all(bytes)?;
         self.length += bytes.len() as u64;
         Ok(())
     }

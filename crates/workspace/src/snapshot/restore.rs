@@ -3,7 +3,7 @@
 use super::{
     SnapshotError,
     object::{Entry, Mode, Oid},
-    pack::Inflater,
+    packed::Inflater,
     store::{Draft, Fresh, Store},
     to_path,
     tree::{Difference, Differences},

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use workspace::{Expected, GlobQuery, GrepQuery, LiveOptions, Mode, Options, UpdateError, Workspace};
+use workspace::{
+    Caller, Expected, GlobQuery, GrepQuery, LiveOptions, Mode, Options, Retention, Snapshots, UndoOptions,
+    UpdateError, Workspace,
+};
 
 use crate::kit::{NEVER, hits, myself};
 use crate::live::{Pair, options};
@@ -79,6 +82,48 @@ fn a_fresh_query_sees_stores_through_a_mapping_at_once() {
     python.run("f=os.open('mapped',os.O_RDWR); m=mmap.mmap(f,8192); m[100:105]=b'hello'");
     let fresh = GrepQuery { fresh: true, ..pair.query("hello") };
     assert_eq!(hits(&pair.live, &fresh).len(), 1);
+}
+
+/// A restore writes over files: though the journal names what changed, it looks at every stamp before that, and keeps
+/// what sent no event as well. So does an undo, which leaves it alone.
+#[test]
+fn what_sent_no_event_is_kept_before_anything_is_written_over() {
+    let pair = Pair::live(options(Mode::Events));
+    pair.put("mapped", "x".repeat(8192));
+    pair.put("named", "one");
+    let open = || {
+        let live = std::sync::Arc::clone(&pair.live);
+        Snapshots::open(live, &pair.dir.path().join("store"), Retention::default()).unwrap()
+    };
+    let snapshots = open();
+    let mut python = Python::new(&pair.path(""));
+    python.run("f=os.open('mapped',os.O_RDWR); m=mmap.mmap(f,8192); os.close(f)");
+    snapshots.create("base", "").unwrap();
+    let read = |name: &str| fs::read_to_string(pair.path(name)).unwrap();
+    let who = Caller::default();
+
+    python.run("m[100:105]=b'hello'");
+    pair.put("named", "two");
+    let restored = snapshots.restore("base", &who).unwrap();
+    assert_eq!(restored.changes.len(), 2, "{restored:?}");
+    assert!(read("named") == "one" && !read("mapped").contains("hello"));
+    snapshots.restore(&restored.before, &who).unwrap();
+    assert!(read("named") == "two" && read("mapped").contains("hello"));
+
+    // it is another file now
+    python.run("m.close(); f=os.open('mapped',os.O_RDWR); m=mmap.mmap(f,8192); os.close(f)");
+    let path = pair.live.resolve("named").unwrap();
+    let noted = snapshots.note(&who, &path, Some(b"two")).unwrap().unwrap();
+    pair.put("named", "three");
+    snapshots.noted(&noted, Some(b"three"[..].into()));
+    python.run("m[200:205]=b'world'");
+    let undone = snapshots.undo(&who, UndoOptions { any_session: true, force: false }).unwrap();
+    assert_eq!(undone.changes.len(), 1, "{undone:?}");
+    assert!(read("named") == "two" && read("mapped").contains("world"));
+    drop(snapshots);
+    assert!(!Snapshots::unfinished(&pair.dir.path().join("store")));
+    drop(open());
+    assert!(read("named") == "two" && read("mapped").contains("world"));
 }
 
 #[test]

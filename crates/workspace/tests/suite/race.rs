@@ -1,14 +1,24 @@
 //! Somebody who owns the workspace swaps folders and files for symlinks while we work.
 
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use workspace::{Durability, Expected, Ledger, Options, WindowSpec, parse_patch, replace};
+use workspace::{
+    Content, Durability, Expected, GlobQuery, GrepQuery, Ledger, LiveOptions, Options, WindowSpec, Workspace,
+    parse_patch, replace,
+};
 
-use crate::kit::Box;
+use crate::kit::{Box, NEVER, hits, shown};
 
 const ATTEMPTS: usize = 100_000;
+/// Of a round, by `Read` and by its way for small files; one each of the other five comes to them.
+const READS: usize = 30;
+const SMALL_READS: usize = 15;
+/// One round of so many asks the live workspace.
+const LIVE: usize = 200;
+const IN_A_ROUND: usize = READS + SMALL_READS + 5;
 
 fn swap(b: &Box, one: &str, other: &str) {
     let _ = renameat_with(CWD, b.path(one), CWD, b.path(other), RenameFlags::EXCHANGE);
@@ -39,6 +49,9 @@ fn a_hundred_thousand_attempts_and_no_escape() {
     b.put("top/e/file.txt", "inside\n");
     symlink(b.outside("file.txt"), b.path("top/flink")).unwrap();
     let before = outside(&b);
+    // The same folder with an index of its files and their words, kept by events.
+    let live = Arc::new(Workspace::open("live", b.ws.root()).unwrap());
+    live.go_live_now(LiveOptions::default());
     let (done, swaps, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -52,9 +65,9 @@ fn a_hundred_thousand_attempts_and_no_escape() {
             let (mut ok, mut refused) = (0usize, 0usize);
             let mut count = |went: bool| if went { ok += 1 } else { refused += 1 };
             let mut round = 0;
-            while done.fetch_add(50, Ordering::Relaxed) < ATTEMPTS {
+            while done.fetch_add(IN_A_ROUND, Ordering::Relaxed) < ATTEMPTS {
                 round += 1;
-                for turn in 0..43 {
+                for turn in 0..READS {
                     match b.read(if turn % 2 == 0 { "top/d/file.txt" } else { "top/e/file.txt" }) {
                         Ok(text) => {
                             assert!(!text.contains("SECRET"), "Read escaped");
@@ -66,10 +79,30 @@ fn a_hundred_thousand_attempts_and_no_escape() {
                         }
                     }
                 }
-                let found = b.grep_for("inside|SECRET");
+                for turn in 0..SMALL_READS {
+                    let path = if turn % 2 == 0 { "top/d/file.txt" } else { "top/e/file.txt" };
+                    let read = b.ws.read_small(path, &WindowSpec::default(), 1 << 16);
+                    if let Some((_, Ok(read))) = &read
+                        && let Content::Text(window) = &read.content
+                    {
+                        assert!(!window.numbered.contains("SECRET"), "Read escaped");
+                    }
+                    count(read.is_some());
+                }
+                // the live one hears of every swap there was, which takes it long
+                let ws: &Workspace = if round % LIVE == 0 { &live } else { &b.ws };
+                let query = GrepQuery::new("inside|SECRET", ws.resolve(".").unwrap());
+                let found: Vec<String> = hits(ws, &query).iter().flat_map(shown).collect();
                 assert!(!found.iter().any(|line| line.contains("SECRET")), "Grep escaped: {found:?}");
-                let found = b.glob("**/*.txt");
-                assert!(!found.iter().any(|name| name.contains("only-outside")), "Glob escaped: {found:?}");
+                count(!found.is_empty());
+                let path = ws.resolve(".").unwrap();
+                let query = GlobQuery { pattern: "**/*.txt".into(), path, limit: 1000, fresh: false };
+                let found = ws.glob(&query, &NEVER).unwrap().files;
+                assert!(
+                    !found.iter().any(|name| name.ends_with("only-outside.txt")),
+                    "Glob escaped: {found:?}"
+                );
+                count(!found.is_empty());
                 count(write(&b, round));
                 count(edit(&b));
                 count(patch(&b));
@@ -81,6 +114,7 @@ fn a_hundred_thousand_attempts_and_no_escape() {
         let theirs = other.join();
         stop.store(true, Ordering::Relaxed);
         let ((ok, refused), (ok2, refused2)) = (mine.unwrap(), theirs.unwrap());
+        assert!(ok + ok2 + refused + refused2 >= ATTEMPTS, "{ok} {refused} {ok2} {refused2}");
         assert!(ok + ok2 > 1000 && refused + refused2 > 1000, "the race must be real: {ok} {refused}");
     });
     assert!(done.load(Ordering::Relaxed) >= ATTEMPTS);

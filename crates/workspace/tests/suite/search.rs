@@ -42,6 +42,44 @@ fn ignore_files_hold_without_a_repository() {
     assert_eq!(b.grep_for("hidden|built|git$|binary"), Vec::<String>::new());
 }
 
+/// A pattern that costs much for every byte, on one long line, in a small and in a large file.
+#[test]
+fn a_cancel_is_heard_within_a_line() {
+    let b = Box::new();
+    b.put("small.txt", format!("{}needle{}\n", "x".repeat(450_000), "y".repeat(450_000)));
+    b.put("large.txt", format!("short\n{}needle{}\n", "x".repeat(3_000_000), "y".repeat(3_000_000)));
+    for (file, multiline) in
+        [("small.txt", false), ("small.txt", true), ("large.txt", false), ("large.txt", true)]
+    {
+        let mut query = GrepQuery::new("x{1000}{100}z", b.ws.resolve(file).unwrap());
+        query.multiline = multiline;
+        let (ws, cancel) = (&b.ws, AtomicBool::new(false));
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let outcome = ws.grep(&query, &cancel, &mut |_| ControlFlow::Continue(()));
+                tell.send(matches!(outcome, Err(GrepError::File(FileError::Cancelled)))).unwrap();
+            });
+            // whether it has begun by then makes no difference to what must come of it
+            let early = told.recv_timeout(std::time::Duration::from_millis(300));
+            assert!(early.is_err(), "{file}: it would take minutes, and ended as {early:?}");
+            cancel.store(true, Ordering::Relaxed);
+            let cancelled = told.recv_timeout(std::time::Duration::from_secs(50));
+            assert_eq!(cancelled, Ok(true), "{file}, multiline {multiline}");
+        });
+    }
+    let mut query = GrepQuery::new("xxneedle(y{2000}){3}", b.ws.resolve("large.txt").unwrap());
+    for multiline in [false, true] {
+        query.multiline = multiline;
+        assert_eq!(hits(&b.ws, &query).len(), 1, "what costs much is found all the same");
+    }
+    for (pattern, why) in [("x".repeat(9000), "the most"), ("x{1000}{1000}{5}".to_owned(), "size limit")] {
+        let query = GrepQuery::new(pattern, b.ws.resolve(".").unwrap());
+        let refused = b.ws.grep(&query, &NEVER, &mut |_| ControlFlow::Continue(())).unwrap_err().to_string();
+        assert!(refused.contains(why) && refused.contains("look for a part of it"), "{refused}");
+    }
+}
+
 #[test]
 fn git_exclude_counts_and_git_itself_is_not_searched() {
     let b = tree();

@@ -15,7 +15,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CompletionInfo,
-        GetPromptRequestParams, GetPromptResponse, InitializeRequestParams, InitializeResult,
+        DiscoverResult, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams, InitializeResult,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
         PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
         ServerConfig, SetLevelRequestParams, SubscribeRequestParams, Tool, UnsubscribeRequestParams,
@@ -76,6 +76,12 @@ impl ServerHandler for Conformance {
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
         let mut result = self.product.initialize(request, context).await?;
+        result.capabilities = self.get_info().capabilities;
+        Ok(result)
+    }
+
+    async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
+        let mut result = self.product.discover(context).await?;
         result.capabilities = self.get_info().capabilities;
         Ok(result)
     }

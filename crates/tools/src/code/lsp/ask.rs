@@ -76,7 +76,7 @@ pub(super) async fn ready(call: &Call, tool: &'static str, file: &str) -> Result
     if kind != Some(Kind::File) {
         return Err(wrong(format!("no such file: {file}")));
     }
-    let key = Key::of(&call.workspace, detector, file.relative());
+    let key = Key::of(call, detector, file.relative());
     let server = up(call, tool, &key, detector).await?;
     let text = fresh(call, &server, &file).await?;
     if text.contains('\0') {
@@ -326,7 +326,7 @@ pub(super) fn projects(call: &Call, files: Vec<PathBuf>) -> (Vec<Project>, Vec<K
         if !seen.insert((folder, detector.language())) {
             continue;
         }
-        let key = Key::of(&call.workspace, detector, &file);
+        let key = Key::of(call, detector, &file);
         if found.iter().any(|(known, ..)| *known == key) || unasked.contains(&key) {
             continue;
         }

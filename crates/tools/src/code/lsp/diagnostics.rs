@@ -127,7 +127,7 @@ impl Warm {
     /// The one for a file, if it is up. Never starts any.
     pub(crate) fn of(call: &Call, file: &ContainedPath) -> Option<Self> {
         let detector = owner(call, "", file).ok()?;
-        let key = Key::of(&call.workspace, detector, file.relative());
+        let key = Key::of(call, detector, file.relative());
         call.host().servers.warm(&key).map(|running| Self(running.hold()))
     }
 

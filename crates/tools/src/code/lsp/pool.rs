@@ -12,7 +12,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio::sync::watch;
-use workspace::Workspace;
 
 /// Which server: where, and for what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,11 +20,14 @@ pub(crate) struct Key {
     /// The project's folder below the workspace's root; empty for the root itself.
     pub(crate) root: String,
     pub(crate) language: &'static str,
+    /// For sessions that only read: it can change nothing, whatever code of the project it runs.
+    pub(crate) read_only: bool,
 }
 
 impl Key {
     /// The server of a file: that of the nearest project of its language, or of the one that gathers it.
-    pub(crate) fn of(workspace: &Workspace, detector: &dyn Detector, file: &Path) -> Self {
+    pub(crate) fn of(call: &Call, detector: &dyn Detector, file: &Path) -> Self {
+        let workspace = &call.workspace;
         let gathers = |folder: &&Path| {
             detector.gatherers().iter().any(|(name, text)| {
                 let file = folder.join(name);
@@ -46,6 +48,7 @@ impl Key {
             workspace: workspace.name().to_owned(),
             root: root.to_string_lossy().into_owned(),
             language: detector.language(),
+            read_only: call.read_only(),
         }
     }
 }
@@ -95,6 +98,10 @@ impl Servers {
     ) -> Result<Arc<Running>, Trouble> {
         let mut slot = {
             let mut slots = call.host().servers.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that others have started runs anyway, and answers those who only read as well.
+            let shared = Key { read_only: false, ..key.clone() };
+            let up = |slot: &watch::Receiver<Launch>| matches!(&*slot.borrow(), Launch::Up(running) if running.usable() && running.lives_in(call));
+            let key = if slots.get(&shared).is_some_and(up) { &shared } else { key };
             let good = |slot: &&watch::Receiver<Launch>| match &*slot.borrow() {
                 Launch::Starting => slot.has_changed().is_ok(),
                 Launch::Up(running) => running.usable() && running.lives_in(call),

@@ -101,6 +101,7 @@ pub(super) async fn start(
     key: Key,
     detector: &'static dyn Detector,
 ) -> Result<Arc<Running>, ToolError> {
+    let place = place(call, tool, &key)?;
     let (folder, root) = (key.root.clone(), PathBuf::from(&key.root));
     // What changes from here on is told; what was before, the server reads itself.
     let (candidates, told) = tokio::join!(
@@ -109,7 +110,7 @@ pub(super) async fn start(
     );
     let (candidates, told) = (Arc::new(candidates?), Arc::new(tokio::sync::Mutex::new(told?)));
     for (n, plan) in candidates.plans.iter().enumerate() {
-        let why = match begin(call, tool, key.clone(), plan, Arc::clone(&told)).await {
+        let why = match begin(call, tool, key.clone(), plan, (place.clone(), Arc::clone(&told))).await {
             Ok(running) => return Ok(running),
             Err(why) => why,
         };
@@ -122,15 +123,33 @@ pub(super) async fn start(
     call.blocking(move |_| Ok(candidates.missing(tool))).await.and_then(Err)
 }
 
+/// Where a server runs. What it reads may make it run code of the project: for whoever may change nothing it is kept
+/// from changing the workspace, or not started.
+fn place(call: &Call, tool: &str, key: &Key) -> Result<Place, ToolError> {
+    if !key.read_only {
+        return Ok(call.writing_place(key.language));
+    }
+    call.reading_place(key.language).ok_or_else(|| {
+        ToolError::with_hint(
+            format!(
+                "{tool}: no language server for a read-only session here: it may run code of the project, and the \
+                 sandbox of {} cannot keep that from changing the workspace",
+                key.language
+            ),
+            "Grep, search_code and Read need none; with the isolation of mode isolated, or once a session that may \
+             write has started the server, this works",
+        )
+    })
+}
+
 /// Starts one server and hears its hello.
 async fn begin(
     call: &Call,
     tool: &'static str,
     key: Key,
     plan: &ServerPlan,
-    told: Arc<tokio::sync::Mutex<Told>>,
+    (place, told): (Place, Arc<tokio::sync::Mutex<Told>>),
 ) -> Result<Arc<Running>, ToolError> {
-    let place = call.sandbox_for(key.language).clone();
     let streaming = place.sandbox.streaming().ok_or_else(|| {
         let name = place.sandbox.name();
         ToolError::caller(format!("{tool}: the sandbox \"{name}\" cannot keep a language server"))
@@ -142,10 +161,16 @@ async fn begin(
         root => call.workspace.root().join(root),
     };
     let home = place.paths.inward(&home);
+    let mut env = vec![EnvEntry::Set(memory::VARIABLE.to_owned(), marker.clone())];
+    if key.read_only {
+        let folder =
+            place.scratch.join(format!("codegen-sandbox-{}", plan.name)).to_string_lossy().into_owned();
+        env.extend(plan.folders.iter().map(|name| EnvEntry::Set((*name).to_owned(), folder.clone())));
+    }
     let request = StartRequest {
         command: plan.program.clone(),
         args: plan.args.clone(),
-        env: vec![EnvEntry::Set(memory::VARIABLE.to_owned(), marker.clone())],
+        env,
         cwd: Some(home.clone()),
         stdio: Stdio::Separate,
     };
@@ -277,7 +302,11 @@ impl Running {
 
     /// Whether it runs where the call wants its language to run.
     pub(super) fn lives_in(&self, call: &Call) -> bool {
-        self.place.is(call.sandbox_for(self.key.language))
+        let language = self.key.language;
+        match self.key.read_only {
+            true => call.reading_place(language).is_some_and(|place| self.place.is(&place)),
+            false => self.place.is(&call.writing_place(language)),
+        }
     }
 
     /// Takes it out of use.

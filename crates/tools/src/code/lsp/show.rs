@@ -1,14 +1,12 @@
 //! Places as agents read them: `file:line:col  source line`.
 
 use super::{running::Running, told::source_of};
-use crate::Call;
+use crate::{Call, files::foreign};
 use ::lsp::{Lines, Location};
-use sandbox::Request;
 use std::{
     collections::HashMap,
     fmt::Write as _,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 /// Files of a list that are read where the call runs, when none is larger than [`SMALL`].
@@ -21,8 +19,6 @@ const WIDE: usize = 200;
 const EXCERPT: u32 = 12;
 /// How many such files are looked into.
 const FOREIGN: usize = 5;
-/// How long a look outside may take.
-const LOOK: Duration = Duration::from_secs(5);
 
 /// A place in words.
 pub(super) struct Shown {
@@ -30,7 +26,7 @@ pub(super) struct Shown {
     pub(super) place: String,
     /// The line, without indentation.
     pub(super) line: String,
-    /// More of it, when the file is not of the workspace and cannot be Read.
+    /// More of it, when the file is not of the workspace.
     pub(super) excerpt: Option<String>,
 }
 
@@ -96,7 +92,8 @@ pub(super) async fn places(
         }
         looked += 1;
         let look = looked <= FOREIGN;
-        shown.push(if look { foreign(server, at).await } else { bare(server, at) });
+        call.session.foreign.name(&name(server, &at.path), server.sandbox(), &at.path);
+        shown.push(if look { elsewhere(server, at).await } else { bare(server, at) });
     }
     shown
 }
@@ -108,21 +105,14 @@ fn bare(server: &Running, at: &Location) -> Shown {
 }
 
 /// A place outside of the workspace: what the server's sandbox lets one read of it.
-async fn foreign(server: &Running, at: &Location) -> Shown {
+async fn elsewhere(server: &Running, at: &Location) -> Shown {
     let first = at.range.start.line + 1;
-    let lines = format!("{first},{}p", first + EXCERPT - 1);
-    let file = at.path.to_string_lossy().into_owned();
-    let mut request = Request::new("sed").args(["-n", &lines, "--", &file]);
-    request.timeout = LOOK;
-    request.capture_limit = Some(16 << 10);
-    let response = server.sandbox().spawn(request).await;
-    let text = String::from_utf8_lossy(&response.stdout).into_owned();
-    let Some(line) = text.lines().next().filter(|_| response.outcome.success()) else {
-        return bare(server, at);
-    };
+    let window = (u64::from(first), u64::from(first + EXCERPT - 1));
+    let text = foreign::lines(&**server.sandbox(), &at.path, window).await.unwrap_or_default();
+    let Some(line) = text.lines().next() else { return bare(server, at) };
     let within = ::lsp::Position { line: 0, character: at.range.start.character };
     let (_, col) = Lines::of(line).shown(within, server.client.encoding());
-    let mut excerpt = String::from("   (outside the workspace, read-only)");
+    let mut excerpt = String::from("   (outside the workspace, read-only; Read shows more)");
     for (number, line) in (first..).zip(text.lines()) {
         let _ = write!(excerpt, "\n   {number}\t{}", short(line));
     }

@@ -76,6 +76,18 @@ fn refused_however_it_is_spelt() {
         "\"$(command -v sudo)\" ls",
         "$(echo sudo) ls",
         "{sudo,ls}",
+        "for x in sudo; do $x id; done",
+        "for x in ls sudo; do $x id; done",
+        "for x in s; do ${x}udo id; done",
+        "select x in sudo; do $x id; done",
+        "su${z}do id",
+        "su$z\"do\" id",
+        "${x:-sudo} id",
+        "${x-sudo} id",
+        "${x:=sudo} id",
+        "x=1; ${x:+sudo} id",
+        "\"${x:-${y:-sudo}}\" id",
+        "x=sudo; ${x:-ls} id",
     ] {
         assert_eq!(denied(command).as_deref(), Some("sudo"), "{command}");
     }
@@ -159,6 +171,11 @@ fn refused_inside_another_shell() {
         "echo 'sudo x' | bash",
         "printf 'a\\nsudo x\\n' | sh -s",
         "echo 'sudo x' | bash /dev/stdin",
+        "source /dev/stdin <<< \"sudo id\"",
+        ". /dev/stdin <<< 'sudo id'",
+        ". /dev/fd/0 <<EOF\nsudo x\nEOF",
+        "source <(echo sudo id)",
+        "bash <(echo sudo id)",
     ] {
         assert_eq!(denied(command).as_deref(), Some("sudo"), "{command}");
     }
@@ -208,6 +225,14 @@ fn words_that_are_no_commands_pass() {
         "submit",
         "su_x",
         "for x in sudo su; do echo $x; done",
+        "for x in sudo su; do which $x; done",
+        "source ./sudo",
+        ". venv/bin/activate",
+        "echo ${x:-sudo}",
+        "${EDITOR:-vi} sudo",
+        "bash -c \"$TOOL su\"",
+        "x=ls; ${x:-sudo} f",
+        "for tool in gcc clang; do $tool mount.c; done",
         "case $x in sudo) echo y;; esac",
         "[[ $x == sudo ]]",
         "x=sudo",

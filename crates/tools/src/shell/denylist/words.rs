@@ -12,11 +12,16 @@ pub(super) fn source<'a>(node: Node<'_>, text: &'a str) -> &'a str {
 /// How deep words within words are followed.
 const DEEPEST: usize = 32;
 
+/// How many values of a loop's variable are followed.
+const MOST_TURNS: usize = 256;
+
 /// Reads the words of one text.
 pub(super) struct Words<'a> {
     pub(super) text: &'a str,
     /// Variables that were given a literal value: `x=sudo; $x ls` is the plain case too.
     pub(super) variables: HashMap<String, Vec<String>>,
+    /// Values that variables of loops take one after the other.
+    loops: HashMap<String, Vec<String>>,
     /// Bytes that may still be written out, in this text and in all that it holds: variables that double each
     /// other would fill any memory.
     left: &'a Cell<usize>,
@@ -25,7 +30,7 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn new(text: &'a str, left: &'a Cell<usize>) -> Self {
-        Self { text, variables: HashMap::new(), left, gave_up: Cell::new(false) }
+        Self { text, variables: HashMap::new(), loops: HashMap::new(), left, gave_up: Cell::new(false) }
     }
 
     /// Whether something was too deep or too long to be followed.
@@ -40,17 +45,19 @@ impl<'a> Words<'a> {
                 let mut cursor = node.walk();
                 node.named_children(&mut cursor).map(|item| self.resolve(item)).collect()
             }
-            "simple_expansion" | "expansion" => match self.values(node) {
+            "simple_expansion" | "expansion" => match self.values(node, 0) {
                 Some(values) => {
                     let words = values.iter().flat_map(|value| value.split_whitespace());
                     words.map(|word| self.pay(word.to_owned())).collect()
                 }
                 None => vec![self.written(node)],
             },
-            "string" if is_only_expansion(node) => match self.values(node.named_child(0).unwrap_or(node)) {
-                Some(values) => values.iter().map(|value| self.pay(value.clone())).collect(),
-                None => vec![self.resolve(node)],
-            },
+            "string" if is_only_expansion(node) => {
+                match self.values(node.named_child(0).unwrap_or(node), 0) {
+                    Some(values) => values.iter().map(|value| self.pay(value.clone())).collect(),
+                    None => vec![self.resolve(node)],
+                }
+            }
             _ => vec![self.resolve(node)],
         }
     }
@@ -71,7 +78,7 @@ impl<'a> Words<'a> {
             "raw_string" => self.pay(written.trim_matches('\'').to_owned()),
             "ansi_c_string" => self.pay(ansi_c(written.trim_start_matches('$').trim_matches('\''))),
             "string" | "concatenation" | "translated_string" => self.join(node, depth),
-            "simple_expansion" | "expansion" => match self.values(node) {
+            "simple_expansion" | "expansion" => match self.values(node, depth) {
                 Some(values) => self.pay(values.join(" ")),
                 None => self.written(node),
             },
@@ -84,8 +91,45 @@ impl<'a> Words<'a> {
         self.pay(source(node, self.text).to_owned())
     }
 
-    fn values(&self, node: Node<'_>) -> Option<&Vec<String>> {
-        variable(node, self.text).and_then(|name| self.variables.get(name))
+    fn values(&self, node: Node<'_>, depth: usize) -> Option<Vec<String>> {
+        let Some(name) = variable(node, self.text) else { return self.otherwise(node, depth) };
+        self.variables.get(name).cloned()
+    }
+
+    /// `${x:-word}` and its like: the value when one is known, else the word.
+    fn otherwise(&self, node: Node<'_>, depth: usize) -> Option<Vec<String>> {
+        let inner = source(node, self.text).strip_prefix("${")?;
+        let name: String = inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let operator = inner.get(name.len()..)?.trim_start_matches(':').chars().next()?;
+        if name.is_empty() || !matches!(operator, '-' | '=' | '+') {
+            return None;
+        }
+        let known = self.variables.get(&name).filter(|values| values.iter().any(|value| !value.is_empty()));
+        if let Some(values) = known.filter(|_| operator != '+') {
+            return Some(values.clone());
+        }
+        let mut cursor = node.walk();
+        let words = node.named_children(&mut cursor).skip(1);
+        Some(vec![words.map(|word| self.within(word, depth + 1)).collect()])
+    }
+
+    /// Keeps what a variable of a loop becomes.
+    pub(super) fn take_in_turn(&mut self, name: String, mut values: Vec<String>) {
+        if values.len() > MOST_TURNS {
+            self.gave_up.set(true);
+            values.truncate(MOST_TURNS);
+        }
+        self.loops.insert(name, values);
+    }
+
+    /// The variables of loops that a node names.
+    pub(super) fn loops_in(&self, node: Node<'_>) -> Option<(String, Vec<String>)> {
+        let written = source(node, self.text);
+        let named = |name: &str| {
+            let mut words = written.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            written.contains('$') && words.any(|word| word == name)
+        };
+        self.loops.iter().find(|(name, _)| named(name)).map(|(name, all)| (name.clone(), all.clone()))
     }
 
     /// Counts what was written out, and keeps none of it once there is too much.
@@ -109,12 +153,15 @@ impl<'a> Words<'a> {
         let range = node.byte_range();
         let (mut at, end) =
             if string { (range.start + 1, range.end.saturating_sub(1)) } else { (range.start, range.end) };
+        let one_word = !source(node, self.text).contains(char::is_whitespace);
         let mut out = String::new();
         let mut cursor = node.walk();
         for child in node.named_children(&mut cursor) {
             out.push_str(self.text.get(at..child.start_byte()).unwrap_or(""));
             match child.kind() {
                 "string_content" => out.push_str(&unescape_quoted(source(child, self.text))),
+                // A variable of which nothing is known is most often not set.
+                "simple_expansion" | "expansion" if one_word && self.values(child, depth + 1).is_none() => {}
                 _ => out.push_str(&self.within(child, depth + 1)),
             }
             at = child.end_byte();

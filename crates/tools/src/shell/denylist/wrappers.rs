@@ -92,6 +92,10 @@ pub(super) fn next(words: &[String]) -> Next {
         return shell(arguments);
     }
     match name {
+        "source" | "." => {
+            let reads = arguments.first().is_some_and(|word| is_input(word));
+            return if reads { Next::Shell(Reads::Input) } else { Next::Nothing };
+        }
         "eval" | "watch" => return Next::Script(plain(arguments, &["-n", "--interval"]).join(" ")),
         "trap" | "alias" => return trap_or_alias(name, arguments),
         "script" | "flock" => {
@@ -141,6 +145,11 @@ fn after_options(words: &[String], valued: &[&str], mut positional: usize) -> Ne
     Next::Nothing
 }
 
+/// Whether a file is what the shell reads anyway, or what another command prints.
+fn is_input(file: &str) -> bool {
+    ["/dev/stdin", "/dev/fd/", "/proc/", "<("].iter().any(|start| file.starts_with(start))
+}
+
 /// `bash [options] [-c text | file]`.
 fn shell(arguments: &[String]) -> Next {
     let mut text_follows = false;
@@ -160,8 +169,7 @@ fn shell(arguments: &[String]) -> Next {
             }
         } else if text_follows {
             return Next::Script(word.clone());
-        } else if word.starts_with("/dev/stdin") || word.starts_with("/dev/fd/") || word.starts_with("/proc/")
-        {
+        } else if is_input(word) {
             return Next::Shell(Reads::Input);
         } else {
             return Next::Nothing;

@@ -120,6 +120,7 @@ impl Detector for Go {
             program: "gopls".to_owned(),
             args: Vec::new(),
             options: serde_json::json!({ "pullDiagnostics": true }),
+            folders: &[],
         }])
     }
 

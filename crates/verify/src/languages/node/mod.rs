@@ -149,6 +149,7 @@ impl Detector for Node {
             program: lint::program(facts, "tsc"),
             args: vec!["--lsp".to_owned(), "--stdio".to_owned()],
             options: serde_json::json!({ "preferences": { "useAliasesForRenames": false } }),
+            folders: &[],
         };
         let classic = ServerPlan {
             name: "typescript-language-server",
@@ -160,6 +161,7 @@ impl Detector for Node {
                 "disableAutomaticTypingAcquisition": true,
                 "tsserver": { "useSyntaxServer": "never", "useClientFileWatcher": true },
             }),
+            folders: &[],
         };
         // The classic server refuses TypeScript 7, and only that has a server of its own. Without either of them in
         // the project, the PATH may have a TypeScript 7; an older one does not start as a server.

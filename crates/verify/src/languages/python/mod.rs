@@ -198,6 +198,7 @@ impl Detector for Python {
                 program: environment.program(facts, name),
                 args: arg.map(str::to_owned).into_iter().collect(),
                 options: settings.clone(),
+                folders: &[],
             })
             .collect();
         // The project's own comes first, then one that is there; without any, the first is named as missing.

@@ -145,6 +145,7 @@ impl Detector for Rust {
                 "diagnostics": { "experimental": { "enable": true } },
                 "workspace": { "symbol": { "search": { "kind": "all_symbols" } } },
             }),
+            folders: &["CARGO_TARGET_DIR"],
         }])
     }
 
