@@ -35,6 +35,8 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<ExitCode> {
     steps.run("format", || program(cargo(root).args(["fmt", "--all", "--check"])));
     steps.run("architecture", || architecture::verdict(root));
     steps.run("links", || links::verdict(root));
+    // Also what only other systems build: the next step looks at the licences of all.
+    steps.run("crates", || program(cargo(root).args(["fetch", "--quiet", "--locked"])));
     steps.run("licences", || {
         program(cargo_deny(root).args([
             "--offline",

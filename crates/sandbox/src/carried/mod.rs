@@ -64,6 +64,10 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(120);
 const TRIES: u32 = 3;
 const UNBEGUN: &str = "the connection breaks off before a command can begin; try again when it is steady";
 
+/// How long a guard may take to speak up before another is sent, for each but the last: on busy nodes a connection is
+/// made now and then over which nothing ever comes.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(30)];
+
 /// How often a guard hears from here.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -79,6 +83,11 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     /// when its stdin closes or falls silent.
     fn guard(&self, mark: &Mark) -> Vec<String> {
         self.script(scripts::guard(), mark)
+    }
+
+    /// Whether a guard speaks up within moments of being begun, whatever has to be fetched for it.
+    fn is_prompt(&self) -> bool {
+        true
     }
 
     /// A local command that ends everything at the far side that bears the mark.
@@ -362,6 +371,17 @@ impl Carried {
             return Ok(guard.mark.clone());
         }
         *guard = None;
+        let patience = if self.carrier.is_prompt() { &PATIENCE[..] } else { &[] };
+        for limit in patience {
+            // It guards nobody yet, so nothing is lost with it.
+            if let Ok(sent) = tokio::time::timeout(*limit, self.send_guard()).await {
+                return Ok(guard.insert(sent?).mark.clone());
+            }
+        }
+        Ok(guard.insert(self.send_guard().await?).mark.clone())
+    }
+
+    async fn send_guard(&self) -> Result<Guard, Outcome> {
         let mark = Mark::fresh();
         let (command, args) = head_and_rest(self.carrier.guard(&mark));
         let request = StartRequest { command, args, ..StartRequest::default() };
@@ -370,8 +390,7 @@ impl Carried {
             return Err(self.broken(&said));
         }
         let stdin = client.stdin.take();
-        *guard = Some(Guard { mark: mark.clone(), client, beat: tokio::spawn(beat(stdin)) });
-        Ok(mark)
+        Ok(Guard { mark, client, beat: tokio::spawn(beat(stdin)) })
     }
 
     /// Has the guard end everything; whether it did.

@@ -77,6 +77,11 @@ impl Carrier for Room {
         argv
     }
 
+    /// The image may have to be fetched first.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     fn ending(&self, _: &Mark) -> Vec<String> {
         self.image.removal(&format!("{ROOM}={}", self.name))
     }

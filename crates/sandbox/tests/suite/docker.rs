@@ -9,6 +9,7 @@ use sandbox::{
 };
 use serde_json::{Map, Value, json};
 use std::{
+    fs::File,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -172,6 +173,13 @@ fn client(folder: &Path, first: &str) -> PathBuf {
     path
 }
 
+/// [`exec`] with such a client.
+fn exec_after(container: &Container<'_>, folder: &Path, first: &str) -> Arc<dyn Sandbox> {
+    let config = json!({"container": container.id, "docker_path": client(folder, first)});
+    let factory = global_registry().lookup("docker_exec").unwrap();
+    factory.build("box", config.as_object().unwrap()).unwrap()
+}
+
 /// The way there loses the stdin of the first collected and of the first merged command, as happens with busy nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_was_not_begun_is_tried_again() {
@@ -182,9 +190,7 @@ async fn a_command_that_was_not_begun_is_tried_again() {
         folder.path().display()
     );
     let container = docker().container();
-    let config = json!({"container": container.id, "docker_path": client(folder.path(), &lose)});
-    let factory = global_registry().lookup("docker_exec").unwrap();
-    let sandbox = factory.build("box", config.as_object().unwrap()).unwrap();
+    let sandbox = exec_after(&container, folder.path(), &lose);
     let env = vec![EnvEntry::parse("WORD=here")];
 
     let mut request = Request { env: env.clone(), ..sh("cat; echo \"$WORD\"; exit 3") };
@@ -308,16 +314,25 @@ pub(crate) const STARTS: [Start; 5] = [
 
 /// Runs a nasty program from a server of its own; that server, when everybody is in place.
 async fn server_with(nasty: &Nasty, how: &str, mode: &str, config: &Value) -> std::process::Child {
-    let server = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["docker::server_alone", "--exact", "--ignored"])
+    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["docker::server_alone", "--exact", "--ignored", "--nocapture"])
         .env("FAR_MODE", mode)
         .env("FAR_CONFIG", config.to_string())
         .env("NASTY_HOW", how)
         .env("NASTY_ARGS", nasty.args().join("\n"))
         .stdout(std::process::Stdio::null())
+        .stderr(File::create(nasty.file("errors")).unwrap())
         .spawn()
         .unwrap();
-    nasty.ready().await;
+    let ended = async {
+        while server.try_wait().unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        () = nasty.ready() => {}
+        () = ended => panic!("{how}: {}", std::fs::read_to_string(nasty.file("errors")).unwrap()),
+    }
     server
 }
 
@@ -390,6 +405,21 @@ async fn nobody_in_a_container_outlives_the_server() {
     let slow = client(shared.path(), "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac");
     let config = json!({"container": container.id, "docker_path": slow});
     nobody_outlives_the_server("docker_exec", &config, shared.path(), &STARTS).await;
+}
+
+/// Now and then a connection is made over which nothing ever comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_that_never_speaks_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let container = docker().container();
+    let stuck = folder.path().join("stuck");
+    let stick = format!(
+        "for last; do :; done\ncase $last in cs*-) mkdir {} 2>/dev/null && exec sleep 1000 ;; esac",
+        stuck.display()
+    );
+    let sandbox = exec_after(&container, folder.path(), &stick);
+    assert_eq!(sandbox.spawn(sh("exit 7")).await.outcome, Outcome::Exited(7));
+    assert!(stuck.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
