@@ -36,6 +36,7 @@ mod read;
 mod root;
 mod rules;
 mod snapshot;
+mod spread;
 mod temp;
 mod text;
 mod version;

@@ -1,5 +1,6 @@
 //! Telling states of files apart without reading them.
 
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use rustix::fd::OwnedFd;
@@ -8,12 +9,12 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use super::rel::Rel;
 use crate::beneath::{as_path, split};
 use crate::root::Workspace;
-use crate::walk;
+use crate::spread::spread;
 
 /// A file that was changed less than this before it was looked at may change again without its time stamp moving.
 const YOUNG: Duration = Duration::from_millis(20);
-/// Entries below this number are compared by one thread.
-const ALONE: usize = 512;
+/// Entries that a thread compares at a time.
+const SHARE: usize = 128;
 
 /// What tells two states of a file apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,17 +100,13 @@ impl Asker<'_> {
 
 /// Those that may be no longer what was seen, asked with all threads when there are many.
 pub(super) fn differing(workspace: &Workspace, known: &[(Rel, Seen)]) -> Vec<Rel> {
-    let check = |part: &[(Rel, Seen)]| -> Vec<Rel> {
-        let mut asker = Asker { workspace, folder: None };
+    let check = |asker: &mut Asker<'_>, part: &[(Rel, Seen)]| -> io::Result<Vec<Rel>> {
         let differs = part.iter().filter(|(path, seen)| seen.young || seen.stamp != asker.stamp(path));
-        differs.map(|(path, _)| path.clone()).collect()
+        Ok(differs.map(|(path, _)| path.clone()).collect())
     };
-    if known.len() < ALONE {
-        return check(known);
+    match spread(known, SHARE, || Asker { workspace, folder: None }, check) {
+        Ok((parts, _)) => parts.concat(),
+        // What it would have found is unknown.
+        Err(_) => known.iter().map(|(path, _)| path.clone()).collect(),
     }
-    let share = known.len().div_ceil(walk::threads());
-    std::thread::scope(|scope| {
-        let running: Vec<_> = known.chunks(share).map(|part| scope.spawn(|| check(part))).collect();
-        running.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-    })
 }

@@ -2,11 +2,11 @@
 
 use super::{
     object::{Entry, Kind, Mode, Oid},
-    pack::{PackWriter, Packer},
+    pack::{Object, PackWriter, Packer},
     store::Store,
     tree::{Known, Stamp},
 };
-use crate::{Workspace, beneath::split, walk};
+use crate::{Workspace, beneath::split, spread::spread};
 use rustix::{
     buffer::spare_capacity,
     fd::{AsFd as _, OwnedFd},
@@ -26,8 +26,8 @@ const STREAMED: u64 = 8 << 20;
 const TICK_NANOS: i128 = 20_000_000;
 /// Files that are read before what was read is written.
 const BLOCK: usize = 2048;
-/// Files for which a second thread is worth its start.
-const ALONE: usize = 64;
+/// Files that a thread takes at a time.
+const SHARE: usize = 32;
 
 /// What a look at one file told.
 pub(super) enum Look {
@@ -54,7 +54,7 @@ pub(super) struct Looks<'a> {
 enum Seen {
     Done(Look),
     /// Content that the store does not have, as it stands in a pack.
-    Content(Known, Vec<u8>),
+    Content(Known, Object),
     Streamed(Stat),
 }
 
@@ -68,27 +68,16 @@ impl Looks<'_> {
         let mut looks = Vec::with_capacity(paths.len());
         for block in paths.chunks(BLOCK) {
             let (workspace, store, limit) = (self.workspace, self.store, self.limit);
-            let work = |paths: &[Box<Path>]| -> io::Result<Vec<Seen>> {
-                let mut eye = Eye { workspace, store, limit, packer: Packer::default(), folder: None };
+            let begin = || Eye { workspace, store, limit, packer: Packer::default(), folder: None };
+            let work = |eye: &mut Eye<'_>, paths: &[Box<Path>]| -> io::Result<Vec<Seen>> {
                 paths.iter().map(|path| eye.see(path, known(path))).collect()
             };
-            let seen: Vec<Seen> = if block.len() < ALONE {
-                work(block)?
-            } else {
-                let share = block.len().div_ceil(walk::threads());
-                let parts = std::thread::scope(|scope| {
-                    let running: Vec<_> =
-                        block.chunks(share).map(|part| scope.spawn(move || work(part))).collect();
-                    let died = || Err(io::Error::other("a thread that read files died"));
-                    running.into_iter().map(|t| t.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
-                });
-                parts.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect()
-            };
-            for (path, seen) in block.iter().zip(seen) {
+            let (parts, _) = spread(block, SHARE, begin, work)?;
+            for (path, seen) in block.iter().zip(parts.into_iter().flatten()) {
                 looks.push(match seen {
                     Seen::Done(look) => look,
                     Seen::Content(known, object) => {
-                        self.writer.put_raw(known.entry.id, &object)?;
+                        self.writer.put_object(known.entry.id, &object)?;
                         Look::New(known)
                     }
                     Seen::Streamed(stat) => self.stream(path, &stat)?,

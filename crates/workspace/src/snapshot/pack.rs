@@ -69,6 +69,20 @@ pub(super) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
 /// Content up to this is kept as it is: making a compressor forget the object before costs far more than writing it.
 const PLAIN: usize = 4096;
 
+/// An object as it stands in a pack.
+pub(crate) struct Object {
+    bytes: Vec<u8>,
+    crc: u32,
+}
+
+impl Object {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        let mut crc = Crc::new();
+        crc.update(&bytes);
+        Self { bytes, crc: crc.sum() }
+    }
+}
+
 /// Makes objects as they stand in a pack. Threads that read many files have one each.
 #[derive(Default)]
 pub(crate) struct Packer {
@@ -84,9 +98,9 @@ impl Packer {
     }
 
     /// The whole object, header and all.
-    pub(crate) fn object(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) fn object(&mut self, kind: Kind, content: &[u8]) -> io::Result<Object> {
         if content.len() <= PLAIN {
-            return Ok(plain(kind, content));
+            return Ok(Object::new(plain(kind, content)));
         }
         let mut out = Vec::with_capacity(content.len() / 2 + 32);
         let mut push = |bytes: &[u8]| {
@@ -95,7 +109,7 @@ impl Packer {
         };
         self.start(kind, content.len() as u64, &mut push)?;
         self.squeeze(content, FlushCompress::Finish, &mut push)?;
-        Ok(out)
+        Ok(Object::new(out))
     }
 
     fn start(&mut self, kind: Kind, size: u64, push: &mut Push<'_>) -> io::Result<()> {
@@ -213,7 +227,7 @@ impl PackWriter {
         if kind == Kind::Tree {
             self.trees.insert(id, content.to_vec());
         }
-        self.put_raw(id, &object)
+        self.put_object(id, &object)
     }
 
     /// The content of a tree that was put here.
@@ -260,16 +274,14 @@ impl PackWriter {
         Ok(Some(id))
     }
 
-    /// Adds an object as it stands in another pack.
-    pub(crate) fn put_raw(&mut self, id: Oid, bytes: &[u8]) -> io::Result<()> {
+    /// Adds an object that was made elsewhere.
+    pub(crate) fn put_object(&mut self, id: Oid, object: &Object) -> io::Result<()> {
         if self.contains(&id) {
             return Ok(());
         }
         let at = self.spool.length;
-        let mut crc = Crc::new();
-        crc.update(bytes);
-        self.spool.push(bytes)?;
-        self.record(id, at, crc.sum());
+        self.spool.push(&object.bytes)?;
+        self.record(id, at, object.crc);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::{
     to_path,
     tree::{Difference, Differences},
 };
-use crate::{Workspace, beneath::split, guarded, temp::Temp, walk};
+use crate::{Workspace, beneath::split, guarded, spread::spread, temp::Temp, walk};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, FileType, Mode as Bits, OFlags},
@@ -26,8 +26,9 @@ use std::{
 /// Up to this many files each is written aside and put in its place whole; more are written over, with one barrier
 /// for all. The intent on disk makes up for a crash in between.
 const ONE_BY_ONE: usize = 100;
-/// Files for which a second thread is worth its start.
-const ALONE: usize = 6;
+/// Files that a thread takes at a time: of many, and of few.
+const SHARE: usize = 32;
+const FEW: usize = 5;
 
 /// What happened to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,27 +298,12 @@ fn write_all(
     fresh: &mut Fresh,
 ) -> Result<(), SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
-    let work = |part: &[(PathBuf, Entry, bool)]| -> Result<Fresh, SnapshotError> {
-        let mut hand = Hand::new(workspace, store, many);
-        part.iter().try_for_each(|(path, entry, _)| hand.put(path, *entry))?;
-        Ok(hand.fresh)
+    let work = |hand: &mut Hand<'_>, part: &[(PathBuf, Entry, bool)]| -> Result<(), SnapshotError> {
+        part.iter().try_for_each(|(path, entry, _)| hand.put(path, *entry))
     };
-    if files.len() < ALONE {
-        fresh.add(work(files)?);
-        return Ok(());
-    }
-    let mut parts = files.chunks(files.len().div_ceil(walk::threads()));
-    let first = parts.next().unwrap_or_default();
-    let parts = std::thread::scope(|scope| {
-        let running: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        let mut done = vec![work(first)];
-        let died = || Err(io::Error::other("a thread that wrote files died").into());
-        done.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())));
-        done
-    });
-    for part in parts {
-        fresh.add(part?);
-    }
+    let share = if many { SHARE } else { FEW };
+    let (_, hands) = spread(files, share, || Hand::new(workspace, store, many), work)?;
+    hands.into_iter().for_each(|hand| fresh.add(hand.fresh));
     Ok(())
 }
 

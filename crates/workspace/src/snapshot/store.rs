@@ -9,7 +9,7 @@ use super::{
     ahead::{self, Record, Source},
     narrow::Narrow,
     object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{PackWriter, Part, Unsynced, Written, is_sound, sync_all},
+    pack::{Object, PackWriter, Part, Unsynced, Written, is_sound, sync_all},
     packed::{Inflater, Pack},
 };
 use rustix::{
@@ -443,7 +443,7 @@ impl Store {
         for pack in &old {
             for (id, offset) in pack.objects() {
                 if reachable.contains(id) {
-                    writer.put_raw(*id, &pack.raw(*offset)?)?;
+                    writer.put_object(*id, &Object::new(pack.raw(*offset)?))?;
                 }
             }
         }

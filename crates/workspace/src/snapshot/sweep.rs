@@ -14,6 +14,7 @@ use crate::{
     beneath::as_path,
     guarded,
     rules::{self, Present, Rules},
+    spread::spread,
     temp,
     walk::{self, Reach, Scratch, Visit},
 };
@@ -26,13 +27,15 @@ use std::{
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::AtomicBool,
 };
 
 /// Past this many names the journal's list is no quicker than a look at all stamps.
 const MANY_NAMES: usize = 2000;
-/// Folders for which a second thread is worth its start.
-const ALONE: usize = 16;
+/// Folders that a thread takes at a time.
+const SHARE: usize = 4;
+/// As many folders as may have changed before it matters how many there are.
+const FEW: usize = 16;
 
 /// What is different on disk from what was known.
 #[derive(Default)]
@@ -150,9 +153,9 @@ impl Sweep<'_> {
             return self.all(around);
         }
         let folders = self.seen.with_folders();
-        let moved = self.moved(&folders);
+        let moved = self.moved(&folders)?;
         let rules_changed = moved.files.iter().any(|path| decides(path));
-        if rules_changed || (moved.folders.len() > ALONE && moved.folders.len() > folders.len() / 2) {
+        if rules_changed || (moved.folders.len() > FEW && moved.folders.len() > folders.len() / 2) {
             return self.all(around);
         }
         let mut found = Found::default();
@@ -170,32 +173,19 @@ impl Sweep<'_> {
         Ok(found)
     }
 
-    fn moved(&self, folders: &[(Vec<u8>, &Folder)]) -> Moved {
-        // Whoever is done sooner takes more of them.
-        let next = AtomicUsize::new(0);
-        let check = || {
-            let mut moved = Moved::default();
-            while let Some((path, folder)) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.compare(as_path(path), folder, &mut moved);
-            }
-            moved
+    fn moved(&self, folders: &[(Vec<u8>, &Folder)]) -> io::Result<Moved> {
+        let check = |moved: &mut Moved, part: &[(Vec<u8>, &Folder)]| -> io::Result<()> {
+            part.iter().for_each(|(path, folder)| self.compare(as_path(path), folder, moved));
+            Ok(())
         };
-        let others = if folders.len() < ALONE { 0 } else { walk::threads() - 1 };
-        std::thread::scope(|scope| {
-            let running: Vec<_> = (0..others).map(|_| scope.spawn(check)).collect();
-            let mut all = check();
-            for part in running.into_iter().map(|thread| thread.join()) {
-                match part {
-                    Ok(part) => {
-                        all.files.extend(part.files);
-                        all.folders.extend(part.folders);
-                    }
-                    // What it would have found is unknown.
-                    Err(_) => all.folders.extend(folders.iter().map(|(path, _)| as_path(path).to_owned())),
-                }
-            }
-            all
-        })
+        let mut all = Moved::default();
+        for part in spread(folders, SHARE, Moved::default, check)?.1 {
+            all.files.extend(part.files);
+            all.folders.extend(part.folders);
+        }
+        // Those of a folder together.
+        all.files.sort_unstable();
+        Ok(all)
     }
 
     fn compare(&self, path: &Path, folder: &Folder, moved: &mut Moved) {
