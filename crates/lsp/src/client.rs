@@ -303,7 +303,8 @@ impl Client {
     }
 
     /// Whether a document is open.
-    pub(crate) fn is_open(&self, path: &Path) -> bool {
+    #[must_use]
+    pub fn is_open(&self, path: &Path) -> bool {
         lock(&self.0.documents).open.contains_key(path)
     }
 
@@ -392,6 +393,26 @@ impl Client {
         };
         let _ = timeout(SIGN, said).await;
         Ok(lock(&self.0.state).published.get(&uri).map(|said| said.found.clone()).unwrap_or_default())
+    }
+
+    /// The files of the project that an open file belongs to, from a server that can tell; else none.
+    ///
+    /// # Errors
+    /// The server has gone.
+    pub async fn project_files(&self, path: &Path) -> Result<Vec<PathBuf>, Error> {
+        if self.kind() != Kind::TypeScript {
+            return Ok(Vec::new());
+        }
+        let params = json!({
+            "command": "typescript.tsserverRequest",
+            "arguments": ["projectInfo", {"file": path.to_string_lossy(), "needFileNameList": true}],
+        });
+        let answer = match self.request("workspace/executeCommand", params).await {
+            Err(Error::Refused { .. }) => return Ok(Vec::new()),
+            answer => answer?,
+        };
+        let names = answer.pointer("/body/fileNames").and_then(Value::as_array).map(Vec::as_slice);
+        Ok(names.unwrap_or_default().iter().filter_map(Value::as_str).map(PathBuf::from).collect())
     }
 
     /// Asks the server to end; it has two seconds, and whoever owns its process ends it then.

@@ -19,6 +19,7 @@ mod scripted;
 mod secrets;
 mod shell;
 mod snapshots;
+mod strangers;
 mod support;
 mod undo;
 mod verify;

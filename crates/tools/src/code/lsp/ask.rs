@@ -139,6 +139,8 @@ impl Spot {
 /// The place that `at` means.
 pub(super) async fn spot(call: &Call, tool: &'static str, at: &At<'_>) -> Result<Spot, Trouble> {
     let wrong = |why: String| Trouble::from(ToolError::caller(format!("{tool}: {why}")));
+    let (symbol, behind) = at.symbol.map(names::placed).unzip();
+    let at = &At { symbol, line: at.line.or(behind.flatten()), ..at.clone() };
     if at.col.is_none() && at.symbol.is_some_and(|symbol| names::parts(symbol).is_empty()) {
         return Err(wrong(
             "`symbol` holds no name; pass one like `Foo` or `T.foo`, or line and col".to_owned(),
@@ -148,7 +150,7 @@ pub(super) async fn spot(call: &Call, tool: &'static str, at: &At<'_>) -> Result
         let Some(symbol) = at.symbol else {
             return Err(wrong("pass file_path, line and col, or symbol".to_owned()));
         };
-        return named(call, tool, symbol).await;
+        return named(call, tool, symbol, at.line).await;
     };
     let ready = ready(call, tool, file).await?;
     let encoding = ready.server.client.encoding();
@@ -195,6 +197,12 @@ async fn in_file(call: &Call, tool: &str, ready: Ready, symbol: &str) -> Result<
         }
         [] => {}
         several => {
+            let encoding = ready.server.client.encoding();
+            let places =
+                several.iter().map(|one| (ready.path.clone(), names::place(&ready.text, one, encoding)));
+            if let Some(position) = the_same(call, &ready, &places.collect::<Vec<_>>()).await? {
+                return Ok(ready.at(position));
+            }
             let list: Vec<String> =
                 several.iter().map(|one| format!("{} line {}", one.path(), one.line())).collect();
             let why = format!("{tool}: {symbol} is ambiguous in {}: {}", ready.file, list.join(", "));
@@ -209,6 +217,24 @@ async fn in_file(call: &Call, tool: &str, ready: Ready, symbol: &str) -> Result<
     let has = if known.is_empty() { "no symbols".to_owned() } else { known.join(", ") };
     let why = format!("{tool}: no {symbol} in {}; it has {has}{more}", ready.file);
     Err(ToolError::caller(why).into())
+}
+
+/// The first of several declarations when all of them are of one symbol to the server: a type and its `impl` blocks,
+/// overloads, an interface in parts.
+async fn the_same(
+    call: &Call,
+    ready: &Ready,
+    places: &[(PathBuf, Position)],
+) -> Result<Option<Position>, Trouble> {
+    let Some((path, first)) = places.first().filter(|_| places.len() <= LISTED) else { return Ok(None) };
+    let params = json!({
+        "textDocument": {"uri": to_uri(path)}, "position": first, "context": {"includeDeclaration": true},
+    });
+    let uses = locations(&ready.server.ask(call, "textDocument/references", params).await?);
+    let known = |(path, at): &(PathBuf, Position)| {
+        at == first || uses.iter().any(|use_| use_.path == *path && use_.range.start == *at)
+    };
+    Ok(places.iter().all(known).then_some(*first))
 }
 
 /// Where a name is used in a file: the first place whose definition the server knows. Comments and texts, where
@@ -244,16 +270,24 @@ async fn used(call: &Call, ready: &Ready, name: &str) -> Result<Option<Position>
 }
 
 /// A symbol of the workspace by its name alone.
-async fn named(call: &Call, tool: &'static str, symbol: &str) -> Result<Spot, Trouble> {
-    let (found, unasked) = super::workspace_symbols::exactly(call, tool, symbol).await?;
-    let found = originals(call, tool, names::last(symbol), found).await?;
-    match found.as_slice() {
-        [one] => {
-            let ready = ready(call, tool, &one.file).await?;
-            let name = names::last(symbol);
-            let position = names::near(&ready.text, one.position, name, ready.server.client.encoding());
-            Ok(ready.at(position))
+async fn named(call: &Call, tool: &'static str, symbol: &str, line: Option<u32>) -> Result<Spot, Trouble> {
+    let (mut found, unasked) = super::workspace_symbols::exactly(call, tool, symbol).await?;
+    let name = names::last(symbol);
+    found.retain(|hit| line.is_none_or(|line| hit.position.line + 1 == line));
+    let found = originals(call, tool, name, found).await?;
+    if let [first, others @ ..] = found.as_slice()
+        && others.iter().all(|other| other.file == first.file)
+    {
+        let ready = ready(call, tool, &first.file).await?;
+        let encoding = ready.server.client.encoding();
+        let place = |hit: &Hit| (ready.path.clone(), names::near(&ready.text, hit.position, name, encoding));
+        let places: Vec<_> = found.iter().map(place).collect();
+        let one = if others.is_empty() { Some(places[0].1) } else { the_same(call, &ready, &places).await? };
+        if let Some(position) = one {
+            return Ok(ready.at(position));
         }
+    }
+    match found.as_slice() {
         [] => {
             let hint = "pass file_path and line, or look with workspace_symbols";
             let why = match unasked.as_slice() {

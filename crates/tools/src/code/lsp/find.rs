@@ -3,12 +3,11 @@
 use super::{
     args::{Place, place_args, place_tool, read_tool},
     ask::{Spot, spot},
-    show,
+    show, strangers,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{Location, locations};
-use serde_json::json;
 
 /// Places that are shown.
 const SHOWN: usize = 100;
@@ -43,12 +42,11 @@ async fn definition(call: &Call, at: &Place) -> Result<String, Trouble> {
 
 async fn references(call: &Call, args: &Args) -> Result<String, Trouble> {
     let spot = spot(call, "find_references", &args.at()).await?;
-    let server = &spot.ready.server;
-    let mut params = spot.params();
-    params["context"] = json!({"includeDeclaration": true});
-    let mut found = locations(&server.ask(call, "textDocument/references", params).await?);
+    let (mut found, left) = strangers::references(call, &spot).await?;
     found.sort_by(|a, b| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
-    listed(call, &spot, "reference", found, args.offset).await
+    let mut text = listed(call, &spot, "reference", found, args.offset).await?;
+    text.push_str(&strangers::left_out(left));
+    Ok(text)
 }
 
 async fn listed(

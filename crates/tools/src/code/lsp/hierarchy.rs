@@ -3,13 +3,13 @@
 use super::{
     args::{place_args, read_tool},
     ask::spot,
-    show,
+    show, strangers,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{CallItem, Location, calls_in, calls_out};
 use serde_json::json;
-use std::fmt::Write as _;
+use std::{collections::HashSet, fmt::Write as _, path::PathBuf};
 
 /// Calls that are shown.
 const SHOWN: usize = 100;
@@ -49,6 +49,14 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
         let name = format!("{} {}", other.kind.word(), other.name);
         found.extend(ranges.into_iter().map(|range| (name.clone(), Location { path: path.clone(), range })));
     }
+    let mut left = 0;
+    if !out {
+        let mut known: HashSet<PathBuf> = found.iter().map(|(_, at)| at.path.clone()).collect();
+        known.insert(item.location.path.clone());
+        let (more, unknown) = strangers::calls(call, &spot, known).await?;
+        found.extend(more);
+        left = unknown;
+    }
     found.sort_by(|a, b| (&a.1.path, a.1.range.start).cmp(&(&b.1.path, b.1.range.start)));
     found.dedup();
     let page = show::Page::of(&mut found, args.offset, SHOWN);
@@ -60,5 +68,6 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
         let _ = write!(text, "\n{number}. {}  {name}  {}", shown.place, shown.line);
     }
     page.more(&mut text);
+    text.push_str(&strangers::left_out(left));
     Ok(text)
 }

@@ -20,9 +20,11 @@ mod running;
 mod shorthand;
 mod show;
 mod status;
+mod strangers;
 mod symbols;
 mod told;
 mod trouble;
+mod unseen;
 mod users;
 mod workspace_symbols;
 

@@ -22,6 +22,21 @@ pub(super) fn parts(name: &str) -> Vec<String> {
     plain.split(['.', ':', '#', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
+/// A name and the line that may stand behind it: `Foo:12`, `T::foo:12:5`, as the tools that edit list them.
+pub(super) fn placed(name: &str) -> (&str, Option<u32>) {
+    let number = |name: &'_ str| -> Option<(usize, u32)> {
+        let (before, digits) = name.rsplit_once(':')?;
+        let plain = !before.is_empty() && !before.ends_with(':');
+        Some((before.len(), digits.parse().ok().filter(|_| plain)?))
+    };
+    let name = name.trim();
+    let Some((end, last)) = number(name) else { return (name, None) };
+    match number(&name[..end]) {
+        Some((end, line)) => (&name[..end], Some(line)),
+        None => (&name[..end], Some(last)),
+    }
+}
+
 /// The last part of a name: what stands in the text.
 pub(super) fn last(name: &str) -> &str {
     let end = name.trim_end_matches(['(', ')']);
@@ -67,6 +82,19 @@ pub(super) fn fits(have: &[String], wanted: &[String], file: &Path, package: Opt
 
 fn inner(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
+}
+
+/// Whether a text is one name.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(inner) && !text.starts_with(|c: char| c.is_numeric())
+}
+
+/// What a file is called by those who import it: the file of a folder by the folder's name.
+pub(super) fn module(file: &Path) -> Option<&str> {
+    let stem = file.file_stem()?.to_str()?;
+    let folder = || file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let of_folder = ["mod", "index", "__init__", "lib", "main"].contains(&stem);
+    if of_folder { folder().or(Some(stem)) } else { Some(stem) }
 }
 
 /// Where a text has this whole word first.
@@ -156,6 +184,10 @@ mod tests {
         assert_eq!(parts("impl Display for Shape<'a>"), ["Shape"]);
         assert_eq!(parts("impl<T> Stack<T>"), ["Stack"]);
         assert_eq!(parts("implode"), ["implode"]);
+        assert_eq!((placed("T::foo"), placed("a:b")), (("T::foo", None), ("a:b", None)));
+        for name in ["T::foo:12", "T::foo:12:5", " T::foo:12"] {
+            assert_eq!(placed(name), ("T::foo", Some(12)), "{name}");
+        }
         assert_eq!((last("(*T).Foo"), last("a::b"), last("foo()"), last("x")), ("Foo", "b", "foo", "x"));
     }
 

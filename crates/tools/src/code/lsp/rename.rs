@@ -5,8 +5,9 @@ use super::{
     ask::{Spot, spot},
     identifiers,
     running::Running,
-    shorthand, show,
+    shorthand, show, strangers,
     trouble::{Trouble, twice},
+    unseen,
 };
 use crate::{
     Call, Class, Group, Spec, Tool, ToolError,
@@ -80,12 +81,12 @@ async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
     let mut last: Vec<Found> = Vec::new();
     for _ in 0..TRIES {
         let spot = spot(call, "rename_symbol", &args.at()).await?;
-        let (files, told) = found(call, args, &spot).await?;
+        let Answer { files, changed, note } = found(call, args, &spot).await?;
         // Some files are always told of as changed: that they are what they were before this question is as good.
         let same = |(file, was): (&Found, &Found)| file.path == was.path && file.before == was.before;
         let unchanged = files.len() == last.len() && files.iter().zip(&last).all(same);
-        if !told || unchanged {
-            return carry_out(call, args, &spot.ready.server, files).await;
+        if !changed || unchanged {
+            return Ok(carry_out(call, args, &spot.ready.server, files).await? + &note);
         }
         last = files;
         tokio::time::sleep(PAUSE).await;
@@ -93,10 +94,20 @@ async fn rename(call: &Call, args: &Args) -> Result<String, Trouble> {
     Err(wrong("files it would change keep changing meanwhile; nothing was written, call again".to_owned()))
 }
 
-/// What the server would change, and whether that may be about files as they no longer are.
-async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<(Vec<Found>, bool), Trouble> {
+/// What a server would change.
+struct Answer {
+    files: Vec<Found>,
+    /// Whether that may be about files as they no longer are.
+    changed: bool,
+    /// What is to be said about the rest, beginning with a line break.
+    note: String,
+}
+
+async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble> {
     let server = &spot.ready.server;
     identifiers::check(server.key.language, &args.new_name).map_err(wrong)?;
+    // A server that knows nothing of a file leaves the old name there.
+    let left = strangers::gather(call, spot).await?;
     let stand = server.stand();
     let mut params = origin(call, spot).await?;
     params["newName"] = json!(args.new_name);
@@ -121,6 +132,8 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<(Vec<Found>, boo
     if server.key.language == "node" {
         files = shorthand::complete(call, server, files, &args.new_name).await?;
     }
+    let mut note = strangers::left_out(left);
+    note.push_str(&unseen::complete(call, spot, &mut files, &args.new_name).await?);
     // The edits are for what the server knew when it was asked: whatever it was not told by then counts.
     let names: Vec<ContainedPath> = files.iter().map(|file| file.path.clone()).collect();
     let told = server.sync_telling(call, &names).await?;
@@ -130,7 +143,7 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<(Vec<Found>, boo
     };
     let by_others = server.stand() != stand + told.changed.len() as u64;
     let changed = by_others || !files.iter().zip(&told.texts).all(same);
-    Ok((files, changed))
+    Ok(Answer { files, changed, note })
 }
 
 async fn carry_out(call: &Call, args: &Args, server: &Running, files: Vec<Found>) -> Result<String, Trouble> {
@@ -204,7 +217,7 @@ async fn origin(call: &Call, spot: &Spot) -> Result<serde_json::Value, Trouble> 
 }
 
 /// Reads the files that would change.
-fn read(call: &Call, files: BTreeMap<PathBuf, Vec<TextEdit>>) -> Result<Vec<Found>, ToolError> {
+pub(super) fn read(call: &Call, files: BTreeMap<PathBuf, Vec<TextEdit>>) -> Result<Vec<Found>, ToolError> {
     let one = |(file, edits): (PathBuf, Vec<TextEdit>)| {
         let path = call.workspace.resolve(&file)?;
         let before = call.workspace.read_bytes(&path, LARGEST)?;

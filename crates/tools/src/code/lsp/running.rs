@@ -4,6 +4,7 @@ use super::{
     diagnostics::Said,
     memory,
     pool::Key,
+    strangers::Gathered,
     told::{Asked, Told, on_disk},
     trouble::Trouble,
 };
@@ -60,6 +61,8 @@ pub(crate) struct Running {
     pace: Arc<Pace>,
     /// What it last said about files, against which news are told.
     pub(super) said: Mutex<HashMap<PathBuf, Said>>,
+    /// What it was shown for questions.
+    pub(super) gathered: Mutex<Gathered>,
     /// How many changes it was told of.
     pub(super) changes: AtomicU64,
 }
@@ -202,6 +205,7 @@ async fn begin(
         told,
         pace: Arc::default(),
         said: Mutex::default(),
+        gathered: Mutex::default(),
         changes: AtomicU64::new(0),
     });
     match tokio::time::timeout(HELLO, running.client.initialize()).await {

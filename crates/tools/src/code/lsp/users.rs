@@ -67,12 +67,7 @@ pub(super) fn users(call: &Call, changed: &[Changed], language: &str) -> (Vec<Co
 
 /// Files that name a file's module.
 fn named_by(call: &Call, file: &ContainedPath) -> Vec<PathBuf> {
-    let relative = file.relative();
-    let stem = relative.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let folder = || relative.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    // The file of a folder is known by the folder's name.
-    let of_folder = ["mod", "index", "__init__", "lib", "main"].contains(&stem);
-    let name = if of_folder { folder().unwrap_or(stem) } else { stem };
+    let name = super::names::module(file.relative()).unwrap_or_default();
     if name.len() < 2 { Vec::new() } else { files_with(call, &[name]) }
 }
 

@@ -5,7 +5,7 @@ use super::{
     ask::{fresh, left_out, projects, ready, up},
     names,
     pool::Key,
-    show,
+    show, strangers,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
@@ -53,7 +53,8 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
         return Err(ToolError::caller("workspace_symbols: `query` is empty").into());
     }
     let files = call.blocking(|call| Ok(all_files(call))).await?;
-    let Answers { mut hits, problems, unasked } = ask_all(call, "workspace_symbols", query, files).await?;
+    let Answers { mut hits, problems, unasked } =
+        ask_all(call, "workspace_symbols", query, files, false).await?;
     // Those that are called so come before those that only resemble it.
     let wanted = names::parts(query);
     hits.sort_by_key(|hit| !names::ends_with(&hit.path, &wanted));
@@ -82,7 +83,7 @@ pub(super) async fn exactly(
     let name = names::last(symbol).to_owned();
     let word = name.clone();
     let files = call.blocking(move |call| Ok(files_with(call, &[&word]))).await?;
-    let Answers { mut hits, problems, unasked } = ask_all(call, tool, &name, files.clone()).await?;
+    let Answers { mut hits, problems, unasked } = ask_all(call, tool, &name, files.clone(), true).await?;
     let wanted = names::parts(symbol);
     let named = |hit: &&Hit| hit.path.last() == wanted.last() && !names::ends_with(&hit.path, &wanted);
     let files_of = |hits: &[&Hit]| {
@@ -148,8 +149,13 @@ fn all_files(call: &Call) -> Vec<PathBuf> {
 
 /// Files that hold one of these as a whole word: only their servers can know a symbol of that name.
 pub(super) fn files_with(call: &Call, words: &[&str]) -> Vec<PathBuf> {
+    files_matching(call, names::any_word(words))
+}
+
+/// Files that hold what a pattern matches.
+pub(super) fn files_matching(call: &Call, pattern: String) -> Vec<PathBuf> {
     let Ok(path) = call.workspace.resolve(".") else { return Vec::new() };
-    let mut query = GrepQuery::new(names::any_word(words), path);
+    let mut query = GrepQuery::new(pattern, path);
     query.mode = OutputMode::FilesWithMatches;
     query.head_limit = FILES;
     let mut found = Vec::new();
@@ -171,18 +177,23 @@ struct Answers {
     unasked: Vec<Key>,
 }
 
-/// Asks the servers of these files, all at once.
+/// Asks the servers of these files, all at once; where the files are `named` for what is in them, with all of them known.
 async fn ask_all(
     call: &Call,
     tool: &'static str,
     query: &str,
     files: Vec<PathBuf>,
+    named: bool,
 ) -> Result<Answers, Trouble> {
-    let (projects, unasked) = call.blocking(move |call| Ok(projects(call, files))).await?;
+    let some = files.clone();
+    let (projects, unasked) = call.blocking(move |call| Ok(projects(call, some))).await?;
     let asked = projects.into_iter().map(async |(key, detector, file)| {
         let server = up(call, tool, &key, detector).await?;
         // Some know no project before a file of it is open.
         fresh(call, &server, &file).await?;
+        if named {
+            strangers::show(call, &server, file.relative(), files.clone()).await?;
+        }
         let mut found = symbols(&server.ask(call, "workspace/symbol", json!({"query": query})).await?);
         found.retain(|symbol| server.ours(&symbol.location.path).is_some());
         let places: Vec<Location> = found.iter().map(|symbol| symbol.location.clone()).collect();

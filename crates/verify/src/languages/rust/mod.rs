@@ -143,7 +143,7 @@ impl Detector for Rust {
                 "cargo": { "targetDir": true },
                 // Without these it takes names and imports that are nowhere for fine.
                 "diagnostics": { "experimental": { "enable": true } },
-                "workspace": { "symbol": { "search": { "kind": "all_symbols" } } },
+                "workspace": { "symbol": { "search": { "kind": "all_symbols", "limit": 4096 } } },
             }),
             folders: &["CARGO_TARGET_DIR"],
         }])

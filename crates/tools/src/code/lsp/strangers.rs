@@ -1,0 +1,270 @@
+//! Files that a server for TypeScript does not know of: it knows those that the `tsconfig.json` of an open file names
+//! and what they import. Who uses a symbol from elsewhere (tests beside the sources, another package, plain
+//! JavaScript) is unknown to it until it is shown; so whoever has the symbol's name is.
+
+use super::{
+    ask::Spot,
+    names,
+    pool::Key,
+    running::{InUse, Running},
+    told::source_of,
+    trouble::Trouble,
+    workspace_symbols::files_matching,
+};
+use crate::Call;
+use ::code::{Depth, Language, outline};
+use ::lsp::{Kind, Lines, Location, Position, locations};
+use serde_json::json;
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    path::{Path, PathBuf},
+    sync::PoisonError,
+};
+
+/// Files that are shown at once.
+const SHOWN: usize = 48;
+/// Files that are looked into for the names that a symbol goes by.
+const READ: usize = 16;
+/// Other names may be found in what was shown, and lead on.
+const ROUNDS: usize = 3;
+
+/// Places that were asked about, and how many changes the server had been told of by then.
+#[derive(Default)]
+pub(super) struct Gathered {
+    stand: u64,
+    asked: HashMap<(PathBuf, Position), Shown>,
+}
+
+fn limited(server: &Running) -> bool {
+    matches!(server.client.kind(), Kind::TypeScript | Kind::NativeTypeScript)
+}
+
+/// Where the symbol at a spot is used, and how many files that have its name the server was not shown.
+pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location>, usize), Trouble> {
+    let server = &spot.ready.server;
+    let mut params = spot.params();
+    params["context"] = json!({"includeDeclaration": true});
+    let ask = async || {
+        let answer = server.ask(call, "textDocument/references", params.clone()).await?;
+        Ok::<_, Trouble>(locations(&answer))
+    };
+    let mut found = ask().await?;
+    if !limited(server) || found.is_empty() {
+        return Ok((found, 0));
+    }
+    let place = (spot.ready.path.clone(), spot.position);
+    let stand = server.stand();
+    if let Some(left) = server.asked(&place, stand) {
+        return Ok((found, left));
+    }
+    let (mut known, mut all) = (HashSet::new(), Shown::default());
+    for _ in 0..ROUNDS {
+        let (at, encoding) = (ours(server, &found), server.client.encoding());
+        let seen = known.clone();
+        let look = move |call: &Call| {
+            let (words, modules) = called(call, &at, encoding);
+            let new: HashSet<String> =
+                words.union(&modules).filter(|it| !seen.contains(*it)).cloned().collect();
+            let patterns = words.iter().filter(|it| new.contains(*it)).map(|word| names::any_word(&[word]));
+            let modules = modules
+                .iter()
+                .filter(|it| new.contains(*it))
+                .map(|module| format!(r#"['"/]{}(\.\w+)?['"]"#, regex::escape(module)));
+            let pattern: Vec<String> = patterns.chain(modules).collect();
+            let files = if pattern.is_empty() { Vec::new() } else { files_matching(call, pattern.join("|")) };
+            Ok((files, new))
+        };
+        let (files, new) = call.blocking(look).await?;
+        known.extend(new);
+        let hit: HashSet<PathBuf> = found.iter().filter_map(|at| server.ours(&at.path)).collect();
+        let files = files.into_iter().filter(|file| !hit.contains(file)).collect();
+        let shown = show(call, server, spot.ready.file.relative(), files).await?;
+        all.left += shown.left;
+        if shown.files.is_empty() {
+            break;
+        }
+        all.files.extend(shown.files);
+        found = ask().await?;
+    }
+    let left = all.left;
+    server.has_asked(place, stand, all);
+    Ok((found, left))
+}
+
+/// Shows a server who may use the symbol at a spot; says how many files it was not shown.
+pub(super) async fn gather(call: &Call, spot: &Spot) -> Result<usize, Trouble> {
+    if limited(&spot.ready.server) { Ok(references(call, spot).await?.1) } else { Ok(0) }
+}
+
+/// Calls of the symbol at a spot in files that are none of these, each with who makes it; and how many files were left
+/// out. A server for TypeScript looks for callers in one project.
+pub(super) async fn calls(
+    call: &Call,
+    spot: &Spot,
+    known: HashSet<PathBuf>,
+) -> Result<(Vec<(String, Location)>, usize), Trouble> {
+    let server = &spot.ready.server;
+    if !limited(server) {
+        return Ok((Vec::new(), 0));
+    }
+    let (mut found, left) = references(call, spot).await?;
+    found.retain(|at| !known.contains(&at.path));
+    let found: Vec<(PathBuf, Location)> =
+        found.into_iter().filter_map(|at| Some((server.ours(&at.path)?, at))).collect();
+    let encoding = server.client.encoding();
+    let look = move |call: &Call| {
+        let mut texts: HashMap<PathBuf, String> = HashMap::new();
+        let caller = |(file, at): (PathBuf, Location)| {
+            let text = match texts.entry(file.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(source_of(&call.workspace, &file, u64::MAX)?),
+            };
+            let lines = Lines::of(text);
+            let (start, end) = (lines.byte(at.range.start, encoding), lines.byte(at.range.end, encoding));
+            let behind = text.get(end..)?.trim_start().trim_start_matches("?.");
+            let called = behind.starts_with(['(', '`', '<']) && !text.get(..start)?.ends_with('<');
+            Some((around(&file, text, start).filter(|_| called)?, at))
+        };
+        Ok(found.into_iter().filter_map(caller).collect())
+    };
+    Ok((call.blocking(look).await?, left))
+}
+
+/// The function around a place, else the file; nothing where something is declared.
+fn around(file: &Path, text: &str, at: usize) -> Option<String> {
+    let symbols =
+        Language::of_path(file).map(|language| outline(language, text.as_bytes(), Depth::Everything));
+    let symbols = symbols.unwrap_or_default();
+    let inner = symbols.iter().rev().find(|it| it.kind.is_callable() && it.full.contains(&at));
+    let caller = match inner {
+        Some(inner) => format!("{} {}", inner.kind.name(), inner.name),
+        None => format!("module {}", file.file_name().unwrap_or_default().to_string_lossy()),
+    };
+    (!symbols.iter().any(|it| it.name_at.start == at)).then_some(caller)
+}
+
+/// What became of files that a server may not know.
+#[derive(Default)]
+pub(super) struct Shown {
+    /// Those that it was shown, as it calls them.
+    files: Vec<PathBuf>,
+    /// How many it was not shown.
+    pub(super) left: usize,
+}
+
+/// Shows a server those of its files that it does not know of, the nearest to `near` first.
+pub(super) async fn show(
+    call: &Call,
+    server: &InUse,
+    near: &Path,
+    files: Vec<PathBuf>,
+) -> Result<Shown, Trouble> {
+    if !limited(server) || files.is_empty() {
+        return Ok(Shown::default());
+    }
+    let open: HashSet<PathBuf> = server.client.open().iter().filter_map(|path| server.ours(path)).collect();
+    let key = server.key.clone();
+    let own = move |call: &Call| Ok(of_server(call, &key, files.into_iter().filter(|it| !open.contains(it))));
+    let mut files = call.blocking(own).await?;
+    if files.is_empty() {
+        return Ok(Shown::default());
+    }
+    let near_there = server.theirs(near);
+    let members = server.in_time(call, server.client.project_files(&near_there)).await?;
+    let members: HashSet<PathBuf> = members.iter().filter_map(|path| server.ours(path)).collect();
+    files.retain(|file| !members.contains(file));
+    files.sort_by_key(|file| std::cmp::Reverse(shared(file, near)));
+    let left = files.len().saturating_sub(SHOWN);
+    files.truncate(SHOWN);
+    let resolved: Vec<_> = files.iter().filter_map(|file| call.workspace.resolve(file).ok()).collect();
+    if !resolved.is_empty() {
+        server.sync(call, &resolved).await?;
+        server.settle(call).await?;
+    }
+    let files = resolved.iter().map(|file| server.theirs(file.relative())).collect();
+    Ok(Shown { files, left })
+}
+
+/// How many folders two files share.
+pub(super) fn shared(file: &Path, other: &Path) -> usize {
+    file.components().zip(other.components()).take_while(|(a, b)| a == b).count()
+}
+
+/// Those of some files that a server serves.
+pub(super) fn of_server(call: &Call, key: &Key, files: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let all = call.host().languages.all();
+    let Some(detector) = all.iter().copied().find(|it| it.language() == key.language) else {
+        return Vec::new();
+    };
+    let mut folders: HashMap<PathBuf, bool> = HashMap::new();
+    let mut own = |file: &PathBuf| {
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        detector.owns(file)
+            && *folders.entry(folder).or_insert_with(|| Key::of(call, detector, file).root == key.root)
+    };
+    files.filter(|file| own(file)).collect()
+}
+
+/// Places of the workspace, by file.
+fn ours(server: &Running, found: &[Location]) -> HashMap<PathBuf, Vec<::lsp::Range>> {
+    let mut all: HashMap<PathBuf, Vec<::lsp::Range>> = HashMap::new();
+    for at in found {
+        if let Some(file) = server.ours(&at.path)
+            && (all.len() < READ || all.contains_key(&file))
+        {
+            all.entry(file).or_default().push(at.range);
+        }
+    }
+    all
+}
+
+/// The names that a symbol goes by, and those of modules that it is the default of.
+fn called(
+    call: &Call,
+    found: &HashMap<PathBuf, Vec<::lsp::Range>>,
+    encoding: ::lsp::Encoding,
+) -> (HashSet<String>, HashSet<String>) {
+    let (mut words, mut modules) = (HashSet::new(), HashSet::new());
+    for (file, ranges) in found {
+        let Some(text) = source_of(&call.workspace, file, u64::MAX) else { continue };
+        let lines = Lines::of(&text);
+        for range in ranges {
+            let (start, end) = (lines.byte(range.start, encoding), lines.byte(range.end, encoding));
+            let word = text.get(start..end).unwrap_or_default().trim_matches(['"', '\'', '`']);
+            if names::is_name(word) && word != "default" {
+                words.insert(word.to_owned());
+            }
+            let line = lines.line(range.start.line as usize);
+            if ["default", "module.exports", "export ="].iter().any(|it| line.contains(it)) {
+                modules.extend(names::module(file).map(str::to_owned));
+            }
+        }
+    }
+    (words, modules)
+}
+
+impl Running {
+    /// What was left out when this place was asked about, if nothing has changed since.
+    fn asked(&self, place: &(PathBuf, Position), stand: u64) -> Option<usize> {
+        let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = gathered.asked.get(place).filter(|_| gathered.stand == stand)?;
+        // What was closed meanwhile, it has forgotten.
+        asked.files.iter().all(|file| self.client.is_open(file)).then_some(asked.left)
+    }
+
+    fn has_asked(&self, place: (PathBuf, Position), stand: u64, shown: Shown) {
+        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        if gathered.stand != stand {
+            *gathered = Gathered { stand, asked: HashMap::new() };
+        }
+        gathered.asked.insert(place, shown);
+    }
+}
+
+/// What to say about files that were not shown.
+pub(super) fn left_out(left: usize) -> String {
+    match left {
+        0 => String::new(),
+        left => format!("\n{left} more files have the name and were not looked at; Grep finds them"),
+    }
+}

@@ -1,0 +1,136 @@
+//! What language servers do not know of by themselves, and names that they have several entries for.
+
+use crate::{
+    support::{Bench, Client, Setup},
+    verify::equipment,
+};
+use serde_json::{Value, json};
+use std::fs;
+
+fn bench(files: &[(&str, &str)]) -> Bench {
+    let bench = equipment(Setup::default());
+    for (file, text) in files {
+        bench.write(file, text);
+    }
+    bench
+}
+
+fn read(bench: &Bench, file: &str) -> String {
+    fs::read_to_string(bench.root().join(file)).unwrap()
+}
+
+const SUM: &str = "export function addUp(a, b) {\n  return a + b;\n}\nexport default addUp;\n";
+const TYPED: &str = "export function addUp(a: number, b: number) {\n  return a + b;\n}\n";
+const STRICT: &str = r#"{"compilerOptions": {"strict": true, "module": "nodenext"}, "include": ["src"]}"#;
+
+/// All of these files use the function of the first, and a rename reaches them all.
+async fn is_known_everywhere(bench: &Bench, client: &Client, module: &str, users: &[&str]) {
+    let at = |more: Value| {
+        let mut args = json!({"file_path": module, "symbol": "addUp"});
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args
+    };
+    let text = client.ok("find_references", at(json!({}))).await;
+    for user in users {
+        assert!(text.contains(&format!(" {user}:")), "{user} is not in {text}");
+    }
+    assert_eq!(client.ok("find_references", at(json!({}))).await, text, "once more");
+    let text = client.ok("call_hierarchy", at(json!({}))).await;
+    assert!(text.starts_with(&format!("Found {} call(s) of addUp:", users.len())), "{text}");
+    let text = client.ok("rename_symbol", at(json!({"new_name": "plus", "apply": true}))).await;
+    assert!(!text.contains("post-edit errors") && !text.contains("keep the name"), "{text}");
+    for user in users {
+        let now = read(bench, user);
+        assert!(now.contains("plus(1, 2)") || now.contains("sum(1, 2)"), "{user}: {now}");
+        assert!(!now.contains("addUp"), "{user}: {now}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
+    let package = |name: &str| format!(r#"{{"name": "{name}", "version": "1.0.0", "type": "module"}}"#);
+    let (plain, typed) = (package("plain"), package("typed"));
+    let bench = bench(&[
+        // no tsconfig.json: only what is open and what that imports is known
+        ("plain/package.json", &plain),
+        ("plain/lib/a.js", SUM),
+        ("plain/lib/b.js", "import { addUp } from './a.js';\nexport const three = addUp(1, 2);\n"),
+        ("plain/test/a.test.js", "import sum from '../lib/a.js';\nsum(1, 2);\n"),
+        ("plain/lib/again.js", "export { addUp as sum } from './a.js';\n"),
+        ("plain/lib/c.js", "import { sum } from './again.js';\nsum(1, 2);\n"),
+        // tests beside what tsconfig.json names
+        ("typed/package.json", &typed),
+        ("typed/tsconfig.json", STRICT),
+        ("typed/src/a.ts", TYPED),
+        ("typed/src/b.ts", "import { addUp } from './a.js';\nexport const three = addUp(1, 2);\n"),
+        ("typed/test/a.test.ts", "import { addUp } from '../src/a.js';\naddUp(1, 2);\n"),
+        // packages of one workspace
+        ("mono/package.json", r#"{"name": "mono", "private": true, "workspaces": ["packages/*"]}"#),
+        ("mono/packages/a/package.json", r#"{"name": "a", "version": "1.0.0", "main": "src/index.ts"}"#),
+        ("mono/packages/a/tsconfig.json", STRICT),
+        ("mono/packages/a/src/index.ts", TYPED),
+        ("mono/packages/b/package.json", r#"{"name": "b", "version": "1.0.0"}"#),
+        ("mono/packages/b/tsconfig.json", STRICT),
+        ("mono/packages/b/src/index.ts", "import { addUp } from 'a';\nexport const three = addUp(1, 2);\n"),
+        ("mono/packages/b/src/only.ts", "export function onlyHere() {\n  return 1;\n}\n"),
+    ]);
+    fs::create_dir(bench.root().join("mono/node_modules")).unwrap();
+    std::os::unix::fs::symlink("../packages/a", bench.root().join("mono/node_modules/a")).unwrap();
+    let client = bench.client();
+    // The server is up for one package: a symbol of the other is found all the same.
+    client.ok("diagnostics", json!({"file_path": "mono/packages/a/src/index.ts"})).await;
+    let text = client.ok("find_definition", json!({"symbol": "onlyHere"})).await;
+    assert!(text.contains("1. mono/packages/b/src/only.ts:1:17  "), "{text}");
+    let plain = ["plain/lib/b.js", "plain/test/a.test.js", "plain/lib/c.js"];
+    is_known_everywhere(&bench, &client, "plain/lib/a.js", &plain).await;
+    let typed = ["typed/src/b.ts", "typed/test/a.test.ts"];
+    is_known_everywhere(&bench, &client, "typed/src/a.ts", &typed).await;
+    let mono = ["mono/packages/b/src/index.ts"];
+    is_known_everywhere(&bench, &client, "mono/packages/a/src/index.ts", &mono).await;
+}
+
+/// What is built under other conditions is renamed where the server can tell, and named where it cannot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rename_tells_what_it_leaves_behind() {
+    let bench = bench(&[
+        ("go/go.mod", "module ex.org/g\n\ngo 1.22\n"),
+        ("go/g.go", "package g\n\nfunc Use() int { return open() }\n"),
+        ("go/g_linux.go", "package g\n\nfunc open() int { return 1 }\n"),
+        ("go/g_windows.go", "package g\n\nfunc open() int { return 2 }\n\nfunc Win() int { return Use() }\n"),
+        ("rust/Cargo.toml", "[package]\nname = \"r\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        (
+            "rust/src/lib.rs",
+            "pub struct Foo {\n    pub x: i32,\n}\n\nimpl Foo {\n    pub fn make() -> Self {\n        Foo { x: 1 }\n    }\n}\n\nimpl Default for Foo {\n    fn default() -> Self {\n        Foo::make()\n    }\n}\n\n#[cfg(feature = \"extra\")]\npub fn extra() -> Foo {\n    Foo::make()\n}\n",
+        ),
+        ("web/package.json", "{}"),
+        ("web/tsconfig.json", "{}"),
+        (
+            "web/over.ts",
+            "export function over(a: string): string;\nexport function over(a: number): number;\nexport function over(a: any): any {\n  return a;\n}\nexport const one = over(1);\n",
+        ),
+    ]);
+    let client = bench.client();
+    let rename = |file: &str, symbol: &str, new: &str| json!({"file_path": file, "symbol": symbol, "new_name": new, "apply": true});
+    let text = client.ok("rename_symbol", rename("go/g.go", "Use", "Take")).await;
+    assert!(text.contains("\nM go/g_windows.go") && !text.contains("keep the name"), "{text}");
+    assert!(read(&bench, "go/g_windows.go").contains("return Take()"));
+    let text = client.ok("rename_symbol", rename("go/g.go", "open", "begin")).await;
+    assert!(text.contains("\n1 place(s) keep the name, since gopls cannot tell what they mean"), "{text}");
+    assert!(text.contains(": go/g_windows.go:3:6"), "{text}");
+    let text = client.ok("rename_symbol", rename("rust/src/lib.rs", "Foo::make", "build")).await;
+    assert!(text.contains("\n1 place(s) keep the name, since rust-analyzer"), "{text}");
+    assert!(text.ends_with(": rust/src/lib.rs:19:10"), "{text}");
+    // A type and its blocks are one thing, and so are the forms of a function.
+    for (symbol, line) in [("Foo", 1), ("Foo:1", 1), ("Foo:5", 5)] {
+        let at = json!({"file_path": "rust/src/lib.rs", "symbol": symbol});
+        let text = client.ok("find_references", at).await;
+        let first = format!("Found 9 reference(s) for symbol at rust/src/lib.rs:{line}:");
+        assert!(text.starts_with(&first), "{symbol}: {text}");
+    }
+    for at in [json!({"file_path": "web/over.ts", "symbol": "over"}), json!({"symbol": "over"})] {
+        let text = client.ok("find_references", at).await;
+        assert!(text.starts_with("Found 4 reference(s)"), "{text}");
+    }
+    let text = client.err("hover", json!({"file_path": "rust/src/lib.rs", "symbol": "Foo:2"})).await;
+    assert_eq!(text, "hover: no Foo on line 2: pub x: i32,");
+}
