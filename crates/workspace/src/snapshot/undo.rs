@@ -9,7 +9,7 @@ use super::{
     step::{By, Note, Step},
     store::Store,
     to_path,
-    tree::{Differences, Known},
+    tree::{Differences, Folder, Known},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -49,6 +49,8 @@ struct Delta {
     made: BTreeSet<Vec<u8>>,
     removed: BTreeSet<Vec<u8>>,
     left_out: BTreeSet<Vec<u8>>,
+    /// Files that others changed too, between two changes of the call.
+    others: BTreeSet<Vec<u8>>,
     shared: bool,
     last: usize,
 }
@@ -109,7 +111,8 @@ impl Snapshots {
             }
         }
         for folder in &delta.removed {
-            if target.get(folder).is_none() {
+            let taken = |path: &[u8]| target.get(path).is_some();
+            if !taken(folder) && !above(folder).any(taken) {
                 target.set_folder(folder);
             }
         }
@@ -152,19 +155,20 @@ impl<'a> Past<'a> {
 
     /// The call to take back and what it changed.
     fn last_call(&self, session: &str, options: UndoOptions) -> Result<(String, Delta), SnapshotError> {
-        let undone: HashSet<&str> = self
-            .steps
-            .iter()
-            .filter_map(|step| match &step.note.by {
-                By::Undo(call) => Some(call.as_str()),
-                _ => None,
-            })
-            .collect();
         let mut others = None;
+        // What is still running may change something after it was taken back: only what came before that is done with.
+        let mut undone = HashSet::new();
         let mut passed = HashSet::new();
         // The oldest step has nothing before it to go back to.
         for step in self.steps.iter().skip(1).rev() {
-            let By::Call(call) = &step.note.by else { continue };
+            let call = match &step.note.by {
+                By::Call(call) => call,
+                By::Undo(call) => {
+                    undone.insert(call.as_str());
+                    continue;
+                }
+                By::Base | By::Outside => continue,
+            };
             if undone.contains(call.as_str()) || !passed.insert(call.as_str()) {
                 continue;
             }
@@ -182,13 +186,18 @@ impl<'a> Past<'a> {
 
     fn delta(&self, call: &str) -> io::Result<Delta> {
         let mut delta = Delta::default();
-        for (at, pair) in self.steps.windows(2).enumerate() {
+        let (this, undone) = (By::Call(call.to_owned()), By::Undo(call.to_owned()));
+        let from = self.steps.iter().rposition(|step| step.note.by == undone).unwrap_or(0);
+        for (at, pair) in self.steps.windows(2).enumerate().skip(from) {
             let [before, after] = pair else { continue };
-            if after.note.by != By::Call(call.to_owned()) {
+            if after.note.by != this {
                 continue;
             }
             let Differences { files, gone, come } = self.between(before, after)?;
             for file in files {
+                if delta.files.get(&file.path).is_some_and(|(_, left)| *left != file.before) {
+                    delta.others.insert(file.path.clone());
+                }
                 delta.files.entry(file.path).or_insert((file.before, None)).1 = file.after;
             }
             for folder in come {
@@ -216,20 +225,31 @@ impl<'a> Past<'a> {
         let mut files = Vec::new();
         for (path, (before, after)) in &delta.files {
             let now = state.seen.get(path).map(|known| known.entry);
-            if now != *after && now != *before {
-                files.push((to_path(path), self.blame(delta.last, path)?));
+            let changed = now != *after || delta.others.contains(path);
+            if changed && now != *before {
+                files.push((to_path(path), self.blame(&step.note.by, path)?));
+            }
+            if before.is_some() {
+                for other in in_the_way(state, path, delta) {
+                    files.push((to_path(&other), self.blame(&step.note.by, &other)?));
+                }
             }
         }
+        files.sort();
+        files.dedup();
         if files.is_empty() && !delta.shared {
             return Ok(());
         }
         Err(SnapshotError::Conflict { tool: step.note.caller.tool.clone(), files, shared: delta.shared })
     }
 
-    /// Who changed a file after a step.
-    fn blame(&self, after: usize, path: &[u8]) -> io::Result<String> {
-        for pair in self.steps.windows(2).skip(after).rev() {
+    /// Who changed a file last, but for one call.
+    fn blame(&self, call: &By, path: &[u8]) -> io::Result<String> {
+        for pair in self.steps.windows(2).rev() {
             let [before, step] = pair else { continue };
+            if step.note.by == *call {
+                continue;
+            }
             let differences = self.between(before, step)?;
             if differences.files.iter().any(|file| file.path == path) {
                 return Ok(step.note.words());
@@ -237,4 +257,22 @@ impl<'a> Past<'a> {
         }
         Ok("changed since".to_owned())
     }
+}
+
+/// Files that would go so that one can come to `path`, and that are not as the call left them.
+fn in_the_way(state: &State, path: &[u8], delta: &Delta) -> Vec<Vec<u8>> {
+    let inside = state.seen.folder(path).map(Folder::everything).unwrap_or_default();
+    let inside = inside.iter().map(|name| [path, b"/", name].concat());
+    let others = above(path).map(<[u8]>::to_vec).chain(inside);
+    others
+        .filter(|other| {
+            let now = state.seen.get(other).map(|known| known.entry);
+            now.is_some() && delta.files.get(other).is_none_or(|(_, after)| now != *after)
+        })
+        .collect()
+}
+
+/// The folders in which a path lies, but for the root.
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
 }

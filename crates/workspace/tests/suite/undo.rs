@@ -285,6 +285,31 @@ fn what_a_background_shell_does_later_is_its_calls_doing() {
     assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "e".into())]);
 }
 
+/// A server that runs on goes on changing things after it was taken back, and meets others' work.
+#[test]
+fn a_background_shell_can_be_taken_back_while_it_runs() {
+    let history = History::new(true);
+    history.place.write("f", "0");
+    history.call("s", || history.place.write("before", "1"));
+    let shell = history.snapshots.begin(&by("s", "Bash")).unwrap();
+    history.snapshots.go_on(&shell).unwrap();
+    history.place.write("f", "by the shell");
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "f".into())]);
+    history.place.write("g", "by the shell too");
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "g".into())]);
+    history.place.write("f", "by the shell");
+    history.snapshots.flush().unwrap();
+    history.edit("s", "f", "by hand");
+    history.snapshots.flush().unwrap();
+    history.place.write("f", "by the shell, from what was written by hand");
+    history.snapshots.finish(&shell).unwrap();
+    let error = history.undo("s").unwrap_err().to_string();
+    assert!(error.contains("\nf: changed by Edit of session s\n"), "{error}");
+    let forced = UndoOptions { force: true, ..PLAIN };
+    history.snapshots.undo(&by("s", "undo"), forced).unwrap();
+    assert_eq!(history.read("f"), "0");
+}
+
 #[test]
 fn two_processes_share_a_history() {
     let one = History::new(true);
