@@ -73,15 +73,6 @@ impl Format {
             Self::Pdf => "pdf",
         }
     }
-
-    /// The media type under which a client shows it.
-    fn picture(self) -> Option<&'static str> {
-        match self {
-            Self::Svg => Some("image/svg+xml"),
-            Self::Png => Some("image/png"),
-            Self::Pdf => None,
-        }
-    }
 }
 
 impl Tool for RenderDot {
@@ -134,7 +125,7 @@ async fn render(
     call: &Call,
     tool: &'static str,
     args: Args,
-    draw: impl FnOnce(Format) -> Request,
+    draw: impl Fn(Format) -> Request,
 ) -> Result<Reply, ToolError> {
     let timeout = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
     if !(1..=MAX_TIMEOUT).contains(&timeout) {
@@ -146,17 +137,20 @@ async fn render(
     check_source(tool, &args.source)?;
     // Where it goes is looked at before anything is drawn.
     let path = call.workspace.resolve(&args.output_path)?;
-    let request = Request {
-        stdin: args.source.into_bytes(),
-        timeout: Duration::from_secs(timeout),
-        cwd: Some(call.place().paths.inward(call.workspace.root())),
-        cancel: call.cancel.clone(),
-        capture_limit: Some(MAX_OUTPUT),
-        ..draw(format)
+    let drawn = async |format| {
+        let request = Request {
+            stdin: args.source.clone().into_bytes(),
+            timeout: Duration::from_secs(timeout),
+            cwd: Some(call.place().paths.inward(call.workspace.root())),
+            cancel: call.cancel.clone(),
+            capture_limit: Some(MAX_OUTPUT),
+            ..draw(format)
+        };
+        let response = call.sandbox().spawn(request).await;
+        let warnings = judge(tool, &response, timeout)?;
+        Ok::<_, ToolError>((response.stdout, warnings))
     };
-    let response = call.sandbox().spawn(request).await;
-    let mut warnings = judge(tool, &response, timeout)?;
-    let mut picture = response.stdout;
+    let (mut picture, mut warnings) = drawn(format).await?;
     if format == Format::Svg {
         let text = String::from_utf8_lossy(&picture).into_owned();
         let (alone, removed) =
@@ -166,8 +160,12 @@ async fn render(
             picture = alone.into_bytes();
         }
     }
-    let shown = args.show == Some(true);
-    let data = if shown { picture.clone() } else { Vec::new() };
+    let shown = match args.show {
+        // No model takes an .svg or a .pdf, and many a client cannot go on once it was given one.
+        Some(true) if format == Format::Png => Some(Ok(picture.clone())),
+        Some(true) => Some(drawn(Format::Png).await.map(|(picture, _)| picture)),
+        _ => None,
+    };
     let target = path.clone();
     let bytes = call
         .blocking(move |call| {
@@ -182,10 +180,10 @@ async fn render(
         })
         .await?;
     let mut reply = Reply::text(format!("wrote {bytes} bytes to {path}{warnings}"));
-    match format.picture() {
-        Some(mime) if shown => reply.content.push(Content::Image { data, mime }),
-        None if shown => reply.content.push(Content::Text("a .pdf cannot be shown; write a .png".to_owned())),
-        _ => {}
+    match shown {
+        Some(Ok(data)) => reply.content.push(Content::Image { data, mime: "image/png" }),
+        Some(Err(error)) => reply.content.push(Content::Text(format!("it cannot be shown: {error}"))),
+        None => {}
     }
     Ok(reply)
 }

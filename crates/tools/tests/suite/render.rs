@@ -27,8 +27,14 @@ async fn it_is_shown_when_asked_for() {
     let reply = client.call("render_dot", args).await;
     let written = fs::read(bench.root().join("g.png")).unwrap();
     assert_eq!(reply.content[1], Content::Image { data: written, mime: "image/png" });
-    let args = json!({"source": GRAPH, "output_path": "g.pdf", "show": true});
-    assert!(client.ok("render_dot", args).await.ends_with("a .pdf cannot be shown; write a .png"));
+    // Models take no other kind, whatever is written.
+    for path in ["g.pdf", "g.svg"] {
+        let reply =
+            client.call("render_dot", json!({"source": GRAPH, "output_path": path, "show": true})).await;
+        let [_, Content::Image { data, mime: "image/png" }] = &reply.content[..] else { panic!("{reply:?}") };
+        assert!(data.starts_with(b"\x89PNG"), "{path}");
+        assert!(!fs::read(bench.root().join(path)).unwrap().starts_with(b"\x89PNG"), "{path}");
+    }
 }
 
 #[tokio::test]
@@ -144,7 +150,8 @@ async fn a_diagram_becomes_a_picture_and_a_mistake_is_explained() {
     let written = fs::read(bench.root().join("d.svg")).unwrap();
     let text = String::from_utf8_lossy(&written);
     assert!(text.starts_with("<svg") && text.contains("Start"), "{text}");
-    assert!(reply.content[1] == Content::Image { data: written.clone(), mime: "image/svg+xml" });
+    let [_, Content::Image { data, mime: "image/png" }] = &reply.content[..] else { panic!("{reply:?}") };
+    assert!(data.starts_with(b"\x89PNG"));
     let wrong = json!({"source": "graph TD\n  A[Start --> \n", "output_path": "w.png"});
     let text = client.err("render_mermaid", wrong).await;
     assert!(text.contains("Parse error on line") && !text.contains("    at "), "{text}");
