@@ -49,8 +49,16 @@ impl Stores {
     /// A restore that was cut short is finished before anybody sees its half.
     pub(crate) fn finish_restores<'w>(&self, workspaces: impl Iterator<Item = &'w Arc<Workspace>>) {
         for workspace in workspaces.filter(|workspace| Snapshots::unfinished(&self.folder_of(workspace))) {
-            if let Err(error) = self.of(workspace) {
-                tracing::error!("a restore that was cut short cannot be finished: {error}");
+            match self.of(workspace) {
+                Ok(archive) => {
+                    if let Some(before) = archive.snapshots.finished() {
+                        let root = workspace.root().display();
+                        tracing::warn!(
+                            "a restore that was cut short was finished in {root}; what was there is the snapshot {before}"
+                        );
+                    }
+                }
+                Err(error) => tracing::error!("a restore that was cut short cannot be finished: {error}"),
             }
         }
     }
@@ -103,6 +111,10 @@ impl From<SnapshotError> for ToolError {
                 };
                 Self::with_hint(format!("{action}: {source}"), hint)
             }
+            SnapshotError::Halfway { .. } => Self::with_hint(
+                error.to_string(),
+                "make room or mend what failed, then call again or go back to that snapshot",
+            ),
             other => Self::caller(other.to_string()),
         }
     }
@@ -314,6 +326,14 @@ impl Tool for SnapshotRestore {
         let changed = restored.changes.iter().filter(|(change, _)| !change.is_kept()).count();
         let mut text = format!("restored snapshot {} ({changed} file(s) changed):", restored.name);
         let files = list_changes(&restored.changes, &mut text);
+        if !restored.large.is_empty() {
+            let names: Vec<_> = restored.large.iter().map(|path| quoted(path)).collect();
+            let (names, before) = (names.join(", "), &restored.before);
+            let _ = write!(
+                text,
+                "\nabove 64 MiB, so that not undo but snapshot_restore {before} brings back what was there: {names}"
+            );
+        }
         Ok(Facts { text, facts: Restored { name: restored.name, files } })
     }
 }

@@ -32,7 +32,7 @@ async fn a_snapshot_is_made_listed_compared_restored_and_forgotten() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
     assert_eq!(
         client.err("snapshot_restore", json!({"name": "bad"})).await,
-        "no snapshot named \"bad\"; there are: good"
+        "no snapshot named \"bad\"; there are: good; of before and after calls: auto-1 to auto-3"
     );
     client.ok("snapshot_delete", json!({"name": "good"})).await;
     assert_eq!(client.ok("snapshot_list", json!({})).await, "no snapshots");

@@ -100,7 +100,7 @@ pub(super) struct Prepared<'s> {
 }
 
 /// What the journal said.
-struct News {
+pub(super) struct News {
     cursor: u64,
     /// `None`: only stamps can tell.
     paths: Option<Vec<PathBuf>>,
@@ -252,7 +252,7 @@ impl Snapshots {
         self.take_in(state, news, None, Wait::Lasting, more)
     }
 
-    fn news(&self, state: &State, trust: Trust) -> News {
+    pub(super) fn news(&self, state: &State, trust: Trust) -> News {
         // Whoever looks at every stamp need not know what the journal says, only from where on to believe it.
         if trust == Trust::Stamps {
             return News { cursor: self.workspace.events_cursor().unwrap_or(0), paths: None };
@@ -263,7 +263,7 @@ impl Snapshots {
         }
     }
 
-    fn take_in<T>(
+    pub(super) fn take_in<T>(
         &self,
         state: &mut State,
         news: News,
@@ -439,10 +439,38 @@ impl Snapshots {
         }
         let note = Note { left_out, ..note };
         let note = if last.is_none() { Note::new(By::Base, &Caller::default()) } else { note };
-        let number = last.map_or(1, |last| last.number + 1);
-        let commit = batch.commit(&self.store, &Commit { tree, seconds, message: note.message() })?;
-        batch.steps.push(Step { number, commit, tree, seconds, note });
+        self.push_step(state, batch, tree, None, note, seconds)
+    }
+
+    fn push_step(
+        &self,
+        state: &State,
+        batch: &mut Batch,
+        tree: Oid,
+        whole: Option<Oid>,
+        note: Note,
+        seconds: i64,
+    ) -> Result<(), SnapshotError> {
+        let number = batch.steps.last().or(state.steps.last()).map_or(1, |last| last.number + 1);
+        let commit = Commit { tree, parent: whole, seconds, message: note.message() };
+        let commit = batch.commit(&self.store, &commit)?;
+        batch.steps.push(Step { number, commit, tree, whole, seconds, note });
         Ok(())
+    }
+
+    /// A step that also leads to files which are too large for automatic snapshots, all in `whole`.
+    pub(super) fn keep_whole(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        whole: Oid,
+    ) -> Result<(), SnapshotError> {
+        let (seconds, message) = (now(), "with large files".to_owned());
+        let whole = Commit { tree: whole, parent: None, seconds, message };
+        let whole = batch.commit(&self.store, &whole)?;
+        let tree = state.seen.write(&self.store, &mut batch.writer)?;
+        let note = Note::new(By::Outside, &Caller::default());
+        self.push_step(state, batch, tree, Some(whole), note, seconds)
     }
 
     /// Writes steps aside, and forgets those past their number or age.
@@ -526,20 +554,12 @@ impl Snapshots {
         self.store.settle_with(fresh)?;
         let mut batch = Batch::new(&self.store);
         let made = self.make_step_at(state, &mut batch, note, seconds);
-        let done = match made.and_then(|()| Ok(self.prepare(state, batch)?)) {
-            Ok(prepared) => {
-                if let Err(error) = self.conclude(state, prepared, Wait::Covered) {
-                    state.forget();
-                    return Err(error.into());
-                }
-                Ok(())
-            }
-            // Everything is in its place all the same.
-            Err(error) => {
-                state.forget();
-                Err(error)
-            }
-        };
+        let prepared = made.and_then(|()| Ok(self.prepare(state, batch)?));
+        let done = prepared.and_then(|prepared| Ok(self.conclude(state, prepared, Wait::Covered)?));
+        if done.is_err() {
+            state.forget();
+        }
+        // Everything is in its place all the same: no later start has anything to finish.
         Intent::remove(&self.folder)?;
         done
     }

@@ -88,11 +88,12 @@ impl Looks<'_> {
     }
 
     fn stream(&mut self, path: &Path, stat: &Stat) -> io::Result<Look> {
-        // A file that keeps changing is taken as it was at some moment; three tries at a whole one.
+        // A file that is written to is taken as it was at some moment: of one that grows, what was there when it was
+        // opened. Only one that shrank meanwhile is tried again.
         for _ in 0..3 {
-            let Some(mut file) = open(self.workspace, path)? else { return Ok(Look::Gone) };
+            let Some(file) = open(self.workspace, path)? else { return Ok(Look::Gone) };
             let size = file.metadata()?.len();
-            if let (Some(id), Some(mode)) = (self.writer.put_stream(&mut file, size)?, mode(stat)) {
+            if let (Some(id), Some(mode)) = (self.writer.put_stream(file.take(size), size)?, mode(stat)) {
                 self.store.narrow().note(id, stat);
                 return Ok(Look::New(known(Entry { mode, id }, stat)));
             }

@@ -27,7 +27,7 @@ pub use restore::Change;
 pub use undo::{UndoOptions, Undone};
 
 use crate::{Workspace, unified_diff};
-use history::{Batch, Open, Trust};
+use history::{AUTOMATIC_LIMIT, Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
 use pending::{Left, Pending};
 use restore::{Intent, Plan};
@@ -40,7 +40,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use step::{By, Note, Step, automatic_number};
-use store::{Fresh, Store};
+use store::{Fresh, Store, Wait};
 use sweep::Surroundings;
 use tree::{Difference, Differences, Folder, Known};
 
@@ -76,12 +76,14 @@ pub enum SnapshotError {
     #[error("snapshot \"{0}\" exists; delete it first or choose another name")]
     Exists(String),
     /// There is none of that name.
-    #[error("no snapshot named \"{name}\"; there are: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    #[error("{}", unknown(name, known, *automatic))]
     Unknown {
         /// What was asked for.
         name: String,
         /// What there is, newest first.
         known: Vec<String>,
+        /// The numbers of the oldest and the newest automatic one.
+        automatic: Option<(u64, u64)>,
     },
     /// No call to take back.
     #[error("nothing to undo: no call of this session changed a file that the history covers (not ignored, in no repository of its own){}", others.as_ref().map(|others| format!("; a file was {others}")).unwrap_or_default())]
@@ -98,6 +100,16 @@ pub enum SnapshotError {
         files: Vec<(PathBuf, String)>,
         /// Another session's call ran at the same time.
         shared: bool,
+    },
+    /// The disk failed, and then once more when what was done was to be taken back.
+    #[error(
+        "{why}\nsome files are restored and others are not; what was there before is the snapshot {before}"
+    )]
+    Halfway {
+        /// The automatic snapshot that holds everything as it was before.
+        before: String,
+        /// What failed first.
+        why: String,
     },
     /// The disk or the store failed.
     #[error("{action}: {source}")]
@@ -139,6 +151,8 @@ pub struct Restored {
     pub before: String,
     /// Each file that was touched or deliberately not touched, by path.
     pub changes: Vec<(Change, PathBuf)>,
+    /// Those among them that are too large for undo: only `before` brings them back.
+    pub large: Vec<PathBuf>,
 }
 
 /// The snapshots of one workspace.
@@ -149,6 +163,8 @@ pub struct Snapshots {
     retention: Retention,
     pending: Pending,
     state: Mutex<State>,
+    /// What was there before a restore was finished that a crash had cut short.
+    finished: Option<String>,
 }
 
 #[derive(Default)]
@@ -178,6 +194,10 @@ struct State {
 /// What a restore or an undo is about to do.
 struct Planned {
     plan: Plan,
+    /// The tree of what is there before.
+    from: Oid,
+    /// Files that are too large for automatic snapshots are part of it.
+    whole: bool,
     /// What will be remembered about it, and when it was decided.
     note: Note,
     seconds: i64,
@@ -212,26 +232,38 @@ impl Snapshots {
         };
         let pending = Pending::new(folder);
         let state = Mutex::new(State { left, ..State::default() });
-        let snapshots = Self { workspace, store, folder: folder.to_owned(), retention, pending, state };
-        if Intent::load(folder)?.is_some() {
-            // What was being written when the restore was cut short stands aside under a name of ours.
-            snapshots.workspace.remove_litter(&AtomicBool::new(false));
-            let mut state = snapshots.lock();
-            let alone = snapshots.store.exclusive()?;
-            // Another process may have done it while this one waited.
-            if let Some(intent) = Intent::load(folder)? {
-                let note = Note::new(By::Outside, &Caller::default());
-                let planned =
-                    snapshots.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
-                        snapshots.plan(state, batch, intent, note)
-                    })??;
-                snapshots.put_in_place(&mut state, planned)?;
-            }
+        let folder = folder.to_owned();
+        let mut snapshots = Self { workspace, store, folder, retention, pending, state, finished: None };
+        if Intent::load(&snapshots.folder)?.is_some() {
+            snapshots.finished = snapshots.finish_restore()?;
         } else if !snapshots.lock().left.is_empty() {
             let mut state = snapshots.lock();
             snapshots.advance(&mut state, Trust::Stamps, None)?;
         }
         Ok(snapshots)
+    }
+
+    /// Finishes a restore that was cut short; the name of what was there until now.
+    fn finish_restore(&self) -> Result<Option<String>, SnapshotError> {
+        // What was being written when the restore was cut short stands aside under a name of ours.
+        self.workspace.remove_litter(&AtomicBool::new(false));
+        let mut state = self.lock();
+        let alone = self.store.exclusive()?;
+        // Another process may have done it while this one waited.
+        let Some(intent) = Intent::load(&self.folder)? else { return Ok(None) };
+        let note = Note::new(By::Outside, &Caller::default());
+        let planned = self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+            self.plan(state, batch, intent, note)
+        })??;
+        let before = state.steps.last().map(Step::name);
+        self.put_in_place(&mut state, planned)?;
+        Ok(before)
+    }
+
+    /// The snapshot of what was there when a restore was finished, by opening this, that a crash had cut short.
+    #[must_use]
+    pub fn finished(&self) -> Option<&str> {
+        self.finished.as_deref()
     }
 
     /// Whether a restore in this store was cut short and waits for [`Snapshots::open`] to finish it.
@@ -263,7 +295,8 @@ impl Snapshots {
         // Only who overwrites something must know more than it does.
         let id = self.advance_with(&mut state, Trust::Events, &alone, |state, batch| {
             let tree = self.whole_tree(state, batch)?;
-            let commit = Commit { tree, seconds: history::now(), message: description.to_owned() };
+            let (seconds, message) = (history::now(), description.to_owned());
+            let commit = Commit { tree, parent: None, seconds, message };
             let id = batch.commit(&self.store, &commit)?;
             batch.drafts.extend(self.store.naming(name, &id));
             Ok::<_, SnapshotError>(id)
@@ -379,8 +412,8 @@ impl Snapshots {
     /// Puts the workspace back to a snapshot; what is there now is in the history first.
     ///
     /// # Errors
-    /// There is no such snapshot, or the disk failed; then everything is as it was, or else the next start
-    /// finishes the restore.
+    /// There is no such snapshot, or the disk failed; then everything is as it was, or else the error names the
+    /// snapshot that is.
     pub fn restore(&self, name: &str, caller: &Caller) -> Result<Restored, SnapshotError> {
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
@@ -393,7 +426,10 @@ impl Snapshots {
         })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
         let changes = self.put_in_place(&mut state, planned)?;
-        Ok(Restored { name: name.to_owned(), description: commit.message, before, changes })
+        let large =
+            state.steps.last().map(|step| step.note.left_out.iter().map(|path| to_path(path)).collect());
+        let (name, large) = (name.to_owned(), large.unwrap_or_default());
+        Ok(Restored { name, description: commit.message, before, changes, large })
     }
 
     /// The tree on disk that a snapshot is compared with: with or without what automatic ones leave out.
@@ -415,11 +451,18 @@ impl Snapshots {
         let from = self.base(state, batch, intent.whole)?;
         let read = |id: &Oid| batch.tree(&self.store, id);
         let differences = Differences::between(&read, from, intent.tree)?;
+        // What no automatic snapshot holds must not be lost either.
+        if differences.files.iter().any(|file| file.before.is_some() && state.large.contains_key(&file.path))
+        {
+            self.keep_whole(state, batch, from)?;
+        }
         batch.drafts.push(intent.draft(&self.folder));
         // The step that this will be, if nothing stands in its way: then only its name is left to be written.
-        let seconds = history::now();
-        batch.commit(&self.store, &Commit { tree: intent.tree, seconds, message: note.message() })?;
+        let (seconds, message) = (history::now(), note.message());
+        batch.commit(&self.store, &Commit { tree: intent.tree, parent: None, seconds, message })?;
         Ok(Planned {
+            from,
+            whole: intent.whole,
             note,
             seconds,
             after: differences.files.iter().map(|file| (file.path.clone(), file.after)).collect(),
@@ -436,31 +479,48 @@ impl Snapshots {
         state: &mut State,
         planned: Planned,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
-        let Planned { mut plan, note, seconds, after, gone, come } = planned;
+        let Planned { mut plan, from, whole, note, seconds, after, gone, come } = planned;
         let mut fresh = Fresh::default();
         let changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
             Ok(changes) => changes,
             Err(error) => {
+                let before = state.steps.last().map(Step::name).unwrap_or_default();
                 state.forget();
                 let mut fresh = Fresh::default();
-                if plan.back().run(&self.workspace, &self.store, &mut fresh).is_ok() {
-                    self.store.settle_with(fresh)?;
-                    Intent::remove(&self.folder)?;
-                    self.store.settle()?;
-                }
-                return Err(error);
+                let _ = plan.back().run(&self.workspace, &self.store, &mut fresh);
+                self.store.settle_with(fresh)?;
+                // Who was told goes on from here: a later start must not take up again what was given up.
+                Intent::remove(&self.folder)?;
+                self.store.settle()?;
+                // Whether everything is as it was only the disk can tell.
+                let news = self.news(state, Trust::Stamps);
+                let look = |state: &mut State, batch: &mut Batch| self.base(state, batch, whole);
+                let now = self.take_in(state, news, None, Wait::Whole, look).and_then(|now| now);
+                return Err(match now {
+                    Ok(now) if now == from => error,
+                    _ => SnapshotError::Halfway { before, why: error.to_string() },
+                });
             }
         };
         for (change, path) in &changes {
+            let size = |stat: &rustix::fs::Stat| stat.st_size.cast_unsigned();
+            let there = || self.workspace.lstat(path).ok().filter(|stat| size(stat) > AUTOMATIC_LIMIT);
+            let there = if whole { there() } else { None };
             let path = path.as_os_str().as_bytes();
-            match after.get(path).copied().flatten() {
-                _ if change.is_kept() => {}
-                Some(entry) if state.large.contains_key(path) => {
-                    let known = Some(Known { entry, stamp: None });
-                    state.large.insert(path.to_vec(), Large { stamp: tree::Stamp::default(), known });
+            let entry = after.get(path).copied().flatten();
+            if change.is_kept() {
+                continue;
+            }
+            if state.large.remove(path).is_some() || there.is_some() {
+                state.left_out.insert(path.to_vec());
+            }
+            match (entry.map(|entry| Known { entry, stamp: None }), there) {
+                (None, _) => state.seen.remove(path),
+                (known, Some(stat)) => {
+                    state.seen.remove(path);
+                    state.large.insert(path.to_vec(), Large { stamp: look::stamp(&stat), known });
                 }
-                Some(entry) => state.seen.set(path, Known { entry, stamp: None }),
-                None => state.seen.remove(path),
+                (Some(known), None) => state.seen.set(path, known),
             }
         }
         for folder in &come {
@@ -482,14 +542,19 @@ impl Snapshots {
         }
         let number = automatic_number(name);
         match state.steps.iter().find(|step| Some(step.number) == number) {
-            Some(step) => Ok((self.store.commit(&step.commit)?, false)),
+            Some(step) => {
+                let whole = step.whole.and_then(|whole| self.store.commit(&whole).ok());
+                whole.map_or_else(|| Ok((self.store.commit(&step.commit)?, false)), |whole| Ok((whole, true)))
+            }
             None => Err(self.unknown(name)?),
         }
     }
 
     fn unknown(&self, name: &str) -> Result<SnapshotError, SnapshotError> {
         let known = self.list()?.into_iter().map(|snapshot| snapshot.name).collect();
-        Ok(SnapshotError::Unknown { name: name.to_owned(), known })
+        let steps = self.store.automatic()?;
+        let automatic = steps.first().zip(steps.last()).map(|(first, last)| (first.0, last.0));
+        Ok(SnapshotError::Unknown { name: name.to_owned(), known, automatic })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -500,6 +565,13 @@ impl Snapshots {
 fn check_name(name: &str) -> Result<(), SnapshotError> {
     let ok = store::is_name(name) && automatic_number(name).is_none();
     if ok { Ok(()) } else { Err(SnapshotError::Name(name.to_owned())) }
+}
+
+fn unknown(name: &str, known: &[String], automatic: Option<(u64, u64)>) -> String {
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let kept = |(first, last)| format!("; of before and after calls: auto-{first} to auto-{last}");
+    let automatic = automatic.map(kept).unwrap_or_default();
+    format!("no snapshot named \"{name}\"; there are: {known}{automatic}")
 }
 
 fn conflict(tool: &str, files: &[(PathBuf, String)], shared: bool) -> String {

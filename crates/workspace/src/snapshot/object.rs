@@ -158,6 +158,8 @@ pub(crate) fn decode_tree(mut content: &[u8]) -> Option<Level> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) tree: Oid,
+    /// The same state with what this one leaves out.
+    pub(crate) parent: Option<Oid>,
     pub(crate) seconds: i64,
     pub(crate) message: String,
 }
@@ -166,10 +168,11 @@ const AUTHOR: &str = "codegen-sandbox <snapshots@localhost>";
 
 impl Commit {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let Self { tree, seconds, message } = self;
+        let Self { tree, parent, seconds, message } = self;
         let message = message.trim_end();
+        let parent = parent.map_or_else(String::new, |parent| format!("parent {parent}\n"));
         format!(
-            "tree {tree}\nauthor {AUTHOR} {seconds} +0000\ncommitter {AUTHOR} {seconds} +0000\n\n{message}\n"
+            "tree {tree}\n{parent}author {AUTHOR} {seconds} +0000\ncommitter {AUTHOR} {seconds} +0000\n\n{message}\n"
         )
         .into_bytes()
     }
@@ -179,7 +182,13 @@ impl Commit {
         let (head, message) = text.split_once("\n\n")?;
         let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
         let seconds = field("committer ")?.rsplit(' ').nth(1)?.parse().ok()?;
-        Some(Self { tree: Oid::parse(field("tree ")?)?, seconds, message: message.trim_end().to_owned() })
+        let parent = field("parent ").and_then(Oid::parse);
+        Some(Self {
+            tree: Oid::parse(field("tree ")?)?,
+            parent,
+            seconds,
+            message: message.trim_end().to_owned(),
+        })
     }
 }
 
@@ -215,9 +224,11 @@ mod tests {
 
     #[test]
     fn commits_come_back() {
-        let commit =
-            Commit { tree: Kind::Tree.id(b""), seconds: 1_700_000_000, message: "one\n\ntwo".into() };
-        assert_eq!(Commit::decode(&commit.encode()), Some(commit));
+        for parent in [None, Some(Kind::Tree.id(b"x"))] {
+            let message = "one\n\ntwo".into();
+            let commit = Commit { tree: Kind::Tree.id(b""), parent, seconds: 1_700_000_000, message };
+            assert_eq!(Commit::decode(&commit.encode()), Some(commit));
+        }
         assert_eq!(Commit::decode(b"\xff\xfe"), None);
     }
 }

@@ -206,7 +206,11 @@ impl Inner {
                 self.file.insert(file)
             }
         };
-        file.write_all(bytes)?;
+        if let Err(error) = file.write_all(bytes) {
+            // On a full disk half a record may stand there, and nobody would understand what follows it.
+            let _ = file.set_len(self.length);
+            return Err(error);
+        }
         self.length += bytes.len() as u64;
         Ok(())
     }

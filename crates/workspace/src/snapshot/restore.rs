@@ -98,6 +98,8 @@ pub(super) struct Plan {
     come: Vec<Difference>,
     /// Where something stands that is not ours, and what that means; known once what goes is gone.
     kept: Option<BTreeMap<Vec<u8>, Change>>,
+    /// One file that cannot be written is no reason to leave the others.
+    stubborn: bool,
 }
 
 impl Plan {
@@ -111,6 +113,7 @@ impl Plan {
             come_folders: paths(come),
             come: come_files,
             kept: None,
+            stubborn: false,
         }
     }
 
@@ -131,6 +134,7 @@ impl Plan {
             come_folders: self.gone_folders.clone(),
             come: self.gone.iter().map(turned).chain(written).collect(),
             kept: None,
+            stubborn: true,
         }
     }
 
@@ -183,7 +187,7 @@ impl Plan {
             .filter(|file| !kept.contains_key(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
-        write_all(workspace, store, &write, self.gone.len(), fresh)?;
+        write_all(workspace, store, &write, (self.gone.len(), self.stubborn), fresh)?;
         changes.extend(kept.iter().map(|(path, why)| (*why, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
@@ -294,17 +298,19 @@ fn write_all(
     workspace: &Workspace,
     store: &Store,
     files: &[(PathBuf, Entry, bool)],
-    others: usize,
+    (others, stubborn): (usize, bool),
     fresh: &mut Fresh,
 ) -> Result<(), SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
-    let work = |hand: &mut Hand<'_>, part: &[(PathBuf, Entry, bool)]| -> Result<(), SnapshotError> {
-        part.iter().try_for_each(|(path, entry, _)| hand.put(path, *entry))
+    type Done = Result<(), SnapshotError>;
+    let work = |hand: &mut Hand<'_>, part: &[(PathBuf, Entry, bool)]| -> Result<Done, SnapshotError> {
+        let mut put = part.iter().map(|(path, entry, _)| hand.put(path, *entry));
+        if stubborn { Ok(put.fold(Ok(()), Result::and)) } else { put.try_for_each(|done| done).map(Ok) }
     };
     let share = if many { SHARE } else { FEW };
-    let (_, hands) = spread(files, share, || Hand::new(workspace, store, many), work)?;
+    let (done, hands) = spread(files, share, || Hand::new(workspace, store, many), work)?;
     hands.into_iter().for_each(|hand| fresh.add(hand.fresh));
-    Ok(())
+    done.into_iter().collect()
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {

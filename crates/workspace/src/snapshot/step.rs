@@ -28,6 +28,8 @@ pub(super) struct Step {
     pub(super) number: u64,
     pub(super) commit: Oid,
     pub(super) tree: Oid,
+    /// The commit of the same state with files that are too large for automatic snapshots, where one was made.
+    pub(super) whole: Option<Oid>,
     pub(super) seconds: i64,
     pub(super) note: Note,
 }
@@ -123,8 +125,8 @@ impl Note {
 
 impl Step {
     pub(super) fn load(store: &Store, number: u64, commit: Oid) -> io::Result<Self> {
-        let Commit { tree, seconds, message } = store.commit(&commit)?;
-        Ok(Self { number, commit, tree, seconds, note: Note::read(&message) })
+        let Commit { tree, parent: whole, seconds, message } = store.commit(&commit)?;
+        Ok(Self { number, commit, tree, whole, seconds, note: Note::read(&message) })
     }
 
     /// How it is called where a snapshot is asked for by name.

@@ -475,7 +475,11 @@ impl Store {
                 continue;
             }
             match kind {
-                Kind::Commit => todo.push((Kind::Tree, self.commit(&id)?.tree)),
+                Kind::Commit => {
+                    let commit = self.commit(&id)?;
+                    todo.push((Kind::Tree, commit.tree));
+                    todo.extend(commit.parent.map(|parent| (Kind::Commit, parent)));
+                }
                 Kind::Tree => {
                     todo.extend(self.tree(&id)?.into_values().map(|entry| {
                         (if entry.mode == Mode::Tree { Kind::Tree } else { Kind::Blob }, entry.id)

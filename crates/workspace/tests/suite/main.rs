@@ -13,6 +13,7 @@ mod oracle;
 mod patch;
 mod paths;
 mod race;
+mod rare;
 mod search;
 mod snapshots;
 mod undo;

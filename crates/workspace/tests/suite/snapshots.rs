@@ -29,6 +29,11 @@ impl Place {
         Self { _temp: vec![temp], root, store }
     }
 
+    /// Folders that are somebody else's to remove.
+    pub(crate) fn at(root: &Path, store: &Path) -> Self {
+        Self { _temp: Vec::new(), root: root.to_owned(), store: store.to_owned() }
+    }
+
     /// With the store on another file system, in memory: for hundreds of steps that are not about waiting for a disk.
     pub(crate) fn with_store_in_memory() -> Self {
         let mut place = Self::new();
