@@ -119,7 +119,10 @@ fn crooked(parsed: &Parsed<'_>, within: &Range<usize>) -> Option<usize> {
                 let mark = if start.row == 0 && parsed.source.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
                 let here = start.column.saturating_sub(mark);
                 let expected = *column.get_or_insert(here);
-                if here != expected && within.contains(&child.start_byte()) {
+                // also where something was taken away before it
+                let touched = child.start_byte() >= within.start
+                    && child.start_byte() - start.column.min(child.start_byte()) <= within.end;
+                if here != expected && touched {
                     found = Some(start.row + 1);
                     break;
                 }

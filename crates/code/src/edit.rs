@@ -123,6 +123,12 @@ pub enum EditError {
         /// The other names.
         others: String,
     },
+    /// What it is decorated with is given again.
+    #[error("{found} keeps its own decorators and attributes, and the new signature has more of them")]
+    Decorated {
+        /// The function.
+        found: Listed,
+    },
     /// A whole function is given where its body is asked for.
     #[error("the new body is the whole function {name}, not what is in it")]
     WholeFunction {
@@ -329,6 +335,17 @@ impl Job<'_> {
         if crlf { text.replace('\n', "\r\n") } else { text.to_owned() }
     }
 
+    /// What a decorator or an attribute begins with.
+    fn mark(&self) -> &'static str {
+        if self.before.language == Language::Rust { "#[" } else { "@" }
+    }
+
+    /// Whether decorators or attributes stand before the signature.
+    fn is_decorated(&self) -> bool {
+        let before = &self.source()[self.symbol.full.start..self.symbol.signature.start];
+        String::from_utf8_lossy(before).lines().any(|line| line.trim_start().starts_with(self.mark()))
+    }
+
     fn signature(&self, new: &str) -> Result<Edited, EditError> {
         let symbol = self.symbol;
         let mut text = new.trim();
@@ -346,6 +363,9 @@ impl Job<'_> {
         let mut refused = EditError::DoesNotParse { reason: "there is nothing in it".to_owned() };
         if text.is_empty() {
             return Err(refused);
+        }
+        if self.is_decorated() && text.starts_with(self.mark()) {
+            return Err(EditError::Decorated { found: self.listed() });
         }
         for start in &symbol.starts {
             let at = *start..symbol.signature.end.max(*start);

@@ -124,6 +124,8 @@ pub struct Symbol {
     pub overload: bool,
     /// Whether one declaration gives this and other names.
     pub shared: bool,
+    /// Whether it is one of several that commas part: of an object, of an enumeration.
+    pub listed: bool,
     /// The line of its name, from 1.
     pub line: usize,
 }
@@ -269,7 +271,7 @@ impl Walk<'_, '_> {
         let several = frame.outer.as_ref().is_some_and(|outer| outer.several);
         let outer = if several { frame.outer.clone() } else { frame.outer.take() };
         let start = after_decorators(node);
-        let mut starts = vec![start];
+        let mut starts: Vec<usize> = draft.value.into_iter().chain([start]).collect();
         let mut all = full;
         let (mut alias, mut overload) = (None, overload || draft.overload);
         if let Some(outer) = outer {
@@ -282,7 +284,11 @@ impl Walk<'_, '_> {
             alias = outer.alias;
             overload |= outer.marks_overload;
         }
-        let name_at = draft.name.map_or(start..start, |name| name.byte_range());
+        // a comment at the end of a Python block has the first half of its line end
+        let body = draft.body.clone().map(|body| body.start..before_line_end(source, body.end));
+        all.end = before_line_end(source, all.end);
+        let unnamed = draft.value.unwrap_or(start);
+        let name_at = draft.name.map_or(unnamed..unnamed, |name| name.byte_range());
         let name = match &draft.called {
             Some(called) => called.clone(),
             None => rules::text(source, name_at.clone()).into_owned(),
@@ -306,11 +312,12 @@ impl Walk<'_, '_> {
             name_at,
             signature: head..end,
             starts,
-            body: draft.body.clone(),
+            body,
             block: draft.block,
             local: frame.local,
             overload,
             shared: several || !draft.others.is_empty(),
+            listed: frame.object || container.is_some_and(|it| it.kind == Kind::Enum),
             line,
         });
         let at = self.symbols.len() - 1;
@@ -420,6 +427,11 @@ fn is_directive(text: &str) -> bool {
 fn last_row(node: Node<'_>) -> usize {
     let end = node.end_position();
     if end.column == 0 && end.row > node.start_position().row { end.row - 1 } else { end.row }
+}
+
+fn before_line_end(source: &[u8], end: usize) -> usize {
+    let split = end > 0 && source.get(end - 1..=end) == Some(b"\r\n");
+    end - usize::from(split)
 }
 
 fn wrap(

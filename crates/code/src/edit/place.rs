@@ -33,7 +33,8 @@ impl Job<'_> {
         let own_line = source[line..start].trim_ascii().is_empty();
         let at = if own_line { line } else { start };
         let indent = indent::at(source, start);
-        first_that_fits(self.fitted(&(at..at), &Within::own_lines(trimmed(new)?), &indent), |text| {
+        let forms = self.fitted(&(at..at), &Within::own_lines(trimmed(new)?), &indent);
+        first_that_fits(self.with_commas(forms), |text| {
             let gap = "\n".repeat(1 + self.blank_lines(text));
             let text = match own_line {
                 true => format!("{text}{gap}"),
@@ -50,7 +51,18 @@ impl Job<'_> {
         let indent = indent::at(source, self.symbol.full.start);
         let symbol = self.symbol;
         let within = |it: &Symbol| it.owner == symbol.owner || self.before.language == Language::Go;
-        first_that_fits(self.fitted(&at, &Within::own_lines(trimmed(new)?), &indent), |text| {
+        let forms = self.fitted(&at, &Within::own_lines(trimmed(new)?), &indent);
+        // the last of a list has no comma behind it
+        let open = symbol.listed
+            && !source[..end].ends_with(b",")
+            && !source[symbol.full.end..end].starts_with(b",");
+        let forms = if open { forms } else { self.with_commas(forms) };
+        let at = if open { symbol.full.end..end } else { at };
+        let lead = match open {
+            true => format!(",{}", String::from_utf8_lossy(&source[at.clone()])),
+            false => String::new(),
+        };
+        first_that_fits(forms, |text| {
             let blank = self.blank_lines(text);
             let before = "\n".repeat(1 + blank);
             let after = match whole_line {
@@ -58,7 +70,7 @@ impl Job<'_> {
                 false => format!("\n{indent}"),
             };
             let splice =
-                Splice { at: at.clone(), text: format!("{before}{text}{after}"), lead: before.len() };
+                Splice { at: at.clone(), text: format!("{lead}{before}{text}{after}"), lead: before.len() };
             self.splice(&splice, |changed, symbols| {
                 let mut new =
                     symbols.iter().filter(|it| changed.new.contains(&it.signature.start)).peekable();
@@ -74,7 +86,14 @@ impl Job<'_> {
         let line = indent::line_start(source, start);
         let own_line = source[line..start].trim_ascii().is_empty();
         let (end, whole_line) = self.behind();
-        let at = if own_line && whole_line { self.with_line_ends(line..end) } else { start..end };
+        // what follows on the line stands where this stood
+        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+        let gap = if whole_line { 0 } else { source[end..].iter().take_while(blank).count() };
+        let spaced = own_line || source[..start].ends_with(b" ");
+        let at = match own_line && whole_line {
+            true => self.with_line_ends(line..end),
+            false => start..end + if spaced { gap } else { 0 },
+        };
         let done = self.splice(&Splice { at, text: String::new(), lead: 0 }, |_, _| true);
         done.map_err(|error| match error {
             EditError::DoesNotParse { reason } => {
@@ -99,6 +118,13 @@ impl Job<'_> {
         }
         let taken = if closed.len() < behind.len() { text.len() - closed.len() } else { 0 };
         (full + taken.min(line.len()), false)
+    }
+
+    /// New text as it is, and with the comma behind it that parts what is listed.
+    fn with_commas(&self, forms: Vec<String>) -> Vec<String> {
+        let commas = forms.iter().filter(|text| self.symbol.listed && !text.ends_with(','));
+        let commas: Vec<String> = commas.map(|text| format!("{text},")).collect();
+        forms.into_iter().chain(commas).collect()
     }
 
     /// Lines between this symbol and its neighbour.

@@ -49,6 +49,8 @@ pub(crate) struct Draft<'t> {
     pub(crate) block: bool,
     pub(crate) signature_end: usize,
     pub(crate) overload: bool,
+    /// Where the value that holds its body begins.
+    pub(crate) value: Option<usize>,
     /// Whether a semicolon right behind the node is part of it.
     pub(crate) closed_behind: bool,
 }
@@ -68,6 +70,7 @@ impl<'t> Draft<'t> {
             block: body.is_some_and(|body| is_block(body.kind())),
             signature_end: body.map_or(node.end_byte(), |body| body.start_byte()),
             overload: false,
+            value: None,
             closed_behind: false,
         }
     }

@@ -71,7 +71,7 @@ fn export(node: Node<'_>) -> Visit<'_> {
             Draft { called: Some("default".to_owned()), ..Draft::new(Kind::Function, node) },
             function,
         );
-        return draft.visit();
+        return Draft { value: value.map(|value| value.start_byte()), ..draft }.visit();
     }
     // a class without a name goes by what it is exported as
     if let Some(class) = value.filter(|value| default && value.kind() == "class")
@@ -112,7 +112,10 @@ fn variable<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     let named = node.child_by_field_name("name").is_some_and(|name| name.kind() == "identifier");
     let value = node.child_by_field_name("value");
     match value.and_then(function_in) {
-        Some(function) if named => holding(Draft::new(Kind::Function, node), function).visit(),
+        Some(function) if named => {
+            let draft = holding(Draft::new(Kind::Function, node), function);
+            Draft { value: value.map(|value| value.start_byte()), ..draft }.visit()
+        }
         _ if named && !scope.local => {
             let draft = Draft::new(Kind::Variable, node);
             match value.filter(|value| value.kind() == "object") {

@@ -378,6 +378,18 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
             format!("{tool} cannot parse {path}: it is no UTF-8 text, or too large"),
             "use Edit for this file",
         ),
+        error @ EditError::Decorated { .. } => ToolError::with_hint(
+            format!("{path}: {error}"),
+            "pass the signature alone, or all of it to replace_symbol; nothing was written",
+        ),
+        error @ EditError::NotAFunction { .. } => ToolError::with_hint(
+            format!("{path}: {error}"),
+            "replace_symbol replaces all of it; nothing was written",
+        ),
+        error @ EditError::NoBody { .. } => ToolError::with_hint(
+            format!("{path}: {error}"),
+            "change_function_signature and replace_symbol change it; nothing was written",
+        ),
         error => ToolError::caller(format!("{path}: {error}")),
     }
 }
