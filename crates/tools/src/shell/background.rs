@@ -62,7 +62,7 @@ impl Background {
     async fn run(self: Arc<Self>, process: Process, _record: Option<Arc<Record>>) {
         // However this ends, nobody waits for it in vain.
         let _gone = self.gone.clone().drop_guard();
-        let mut streams = Streams(&self);
+        let mut streams = Streams(Arc::clone(&self));
         let ending = tokio::select! {
             ending = pump(process, None, &self.kill, &mut streams) => ending,
             () = self.mind() => return,
@@ -87,15 +87,20 @@ impl Background {
         }
     }
 
-    fn hear(&self, from: From, bytes: &[u8]) {
+    /// Takes what came; for one that is watched, what of it is clean by now, and what is not.
+    fn hear(&self, from: From, bytes: &[u8]) -> Option<(String, String)> {
         let mut state = self.state();
         let stream = match from {
             From::Stdout => &mut state.stdout,
             From::Stderr => &mut state.stderr,
         };
         let text = stream.push(bytes);
+        self.watch.is_some().then(|| (text, stream.pending().to_owned()))
+    }
+
+    fn watch(&self, from: From, text: &str, pending: &str) {
         if let Some(watch) = &self.watch {
-            watch.hear(from == From::Stderr, &text, stream.pending());
+            watch.hear(from == From::Stderr, text, pending);
         }
     }
 
@@ -131,12 +136,19 @@ impl std::convert::From<Ending> for Ended {
     }
 }
 
-struct Streams<'a>(&'a Background);
+struct Streams(Arc<Background>);
 
-impl Sink for Streams<'_> {
+impl Sink for Streams {
     async fn take(&mut self, from: From, bytes: &[u8]) {
-        self.0.hear(from, bytes);
-        // Cleaning and matching take a while: a flood must let others have their turn.
-        tokio::task::yield_now().await;
+        match self.0.hear(from, bytes) {
+            // Matching may take long: others must not wait for it.
+            Some((text, pending)) => {
+                let shell = Arc::clone(&self.0);
+                let watch = move || shell.watch(from, &text, &pending);
+                let _ = tokio::task::spawn_blocking(watch).await;
+            }
+            // Cleaning takes a while: a flood must let others have their turn.
+            None => tokio::task::yield_now().await,
+        }
     }
 }

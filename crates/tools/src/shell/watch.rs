@@ -19,7 +19,14 @@ const MAX_PATTERN: usize = 1000;
 /// What compiled patterns may take, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 /// How much of a line is looked at.
-const MAX_LINE: usize = 8 * 1024;
+const MAX_LINE: usize = 4 * 1024;
+/// Matching a line may take so long by itself, and so long for each of its bytes.
+const FAIR_LINE: Duration = Duration::from_micros(50);
+const FAIR_BYTE: Duration = Duration::from_nanos(100);
+/// What takes longer is paid for: for so many times as long, lines pass without being matched.
+const PRICE: u32 = 50;
+/// Nobody pays before it is so much.
+const CREDIT: Duration = Duration::from_secs(10);
 /// How much of a line an event shows.
 const SHOWN_LINE: usize = 500;
 /// Clients that take notifications get at most one in this time; the next says how many were held back.
@@ -110,23 +117,32 @@ pub(super) struct Watch {
     notices: Notices,
     /// Lines are not pushed: a hook may withhold them from whoever reads the events.
     reticent: bool,
+    /// Matched without holding up who reads the events.
+    lines: Mutex<Lines>,
     log: Mutex<Log>,
     heard: Notify,
     /// An event was held back.
     waiting: Notify,
 }
 
+struct Lines {
+    /// The last line of stdout and of stderr, as far as it came.
+    open: [String; 2],
+    ready: bool,
+    /// When everything will be paid for that took too long.
+    paid: Instant,
+}
+
 struct Log {
     events: VecDeque<Event>,
     last: u64,
-    ready: bool,
+    /// Lines that were not matched.
+    unmatched: u64,
     last_output: Instant,
     pushed: Option<Instant>,
     held_back: u64,
     /// The last of those held back.
     unpushed: Option<Event>,
-    /// The last line of stdout and of stderr, as far as it came.
-    open_lines: [String; 2],
 }
 
 /// The events after a given one.
@@ -134,6 +150,8 @@ pub(super) struct Since {
     pub(super) events: Vec<Event>,
     /// Those that are no longer kept.
     pub(super) dropped: u64,
+    /// Lines that were not matched, because the patterns take too long.
+    pub(super) unmatched: u64,
 }
 
 impl Watch {
@@ -147,16 +165,17 @@ impl Watch {
         let log = Log {
             events: VecDeque::new(),
             last: 0,
-            ready: false,
+            unmatched: 0,
             last_output: Instant::now(),
             pushed: None,
             held_back: 0,
             unpushed: None,
-            open_lines: [String::new(), String::new()],
         };
+        let open = [String::new(), String::new()];
+        let lines = Lines { open, ready: false, paid: Instant::now() };
+        let (lines, log) = (Mutex::new(lines), Mutex::new(log));
         let (heard, waiting) = (Notify::new(), Notify::new());
-        let watch =
-            Self { shell_id, patterns, idle, notices, reticent, log: Mutex::new(log), heard, waiting };
+        let watch = Self { shell_id, patterns, idle, notices, reticent, lines, log, heard, waiting };
         watch.note(&mut watch.lock(), Kind::Started);
         watch
     }
@@ -166,49 +185,73 @@ impl Watch {
         tokio::join!(self.mind_silence(), self.mind_held_back());
     }
 
-    /// Clean text of one stream, and what is still held back of its last line.
+    /// Clean text of one stream, and what is still held back of its last line. May take a while.
     pub(super) fn hear(&self, stderr: bool, text: &str, pending: &str) {
-        let log = &mut *self.lock();
-        log.last_output = Instant::now();
+        self.lock().last_output = Instant::now();
         self.heard.notify_one();
+        let lines = &mut *self.lines();
         for line in text.split_inclusive('\n') {
-            let open = &mut log.open_lines[usize::from(stderr)];
+            let open = &mut lines.open[usize::from(stderr)];
             let room = MAX_LINE.saturating_sub(open.len());
             open.push_str(&line[..line.floor_char_boundary(room)]);
             if line.ends_with('\n') {
                 let line = std::mem::take(open);
-                self.judge(log, stderr, line.trim_end());
+                self.judge(lines, stderr, line.trim_end());
             }
         }
-        if !log.ready && self.patterns.ready.is_some() {
-            let line = format!("{}{pending}", log.open_lines[usize::from(stderr)]);
-            self.judge_ready(log, &line);
+        if !lines.ready && self.patterns.ready.is_some() {
+            let mut line = lines.open[usize::from(stderr)].clone();
+            line.push_str(&pending[..pending.floor_char_boundary(MAX_LINE.saturating_sub(line.len()))]);
+            self.judge_ready(lines, &line);
         }
     }
 
     /// It is over: the last line needs no end.
     pub(super) fn end(&self, exit: i32) {
-        let log = &mut *self.lock();
-        for (stderr, line) in std::mem::take(&mut log.open_lines).into_iter().enumerate() {
-            self.judge(log, stderr == 1, line.trim_end());
+        let lines = &mut *self.lines();
+        for (stderr, line) in std::mem::take(&mut lines.open).into_iter().enumerate() {
+            self.judge(lines, stderr == 1, line.trim_end());
         }
-        self.note(log, Kind::Exited { exit });
+        self.note(&mut self.lock(), Kind::Exited { exit });
     }
 
-    fn judge(&self, log: &mut Log, stderr: bool, line: &str) {
-        if stderr && let Some(hit) = self.patterns.errors.matches(line).iter().next() {
-            let matched = self.patterns.errors.patterns()[hit].clone();
+    fn judge(&self, lines: &mut Lines, stderr: bool, line: &str) {
+        let errors = &self.patterns.errors;
+        let first = || errors.matches(line).iter().next();
+        if stderr
+            && !errors.is_empty()
+            && let Some(hit) = self.within_credit(lines, line, first).flatten()
+        {
+            let matched = errors.patterns()[hit].clone();
             let line = line[..line.floor_char_boundary(SHOWN_LINE)].to_owned();
-            self.note(log, Kind::Error { matched, line });
+            self.note(&mut self.lock(), Kind::Error { matched, line });
         }
-        self.judge_ready(log, line);
+        self.judge_ready(lines, line);
     }
 
-    fn judge_ready(&self, log: &mut Log, line: &str) {
-        if !log.ready && self.patterns.ready.as_ref().is_some_and(|ready| ready.is_match(line)) {
-            log.ready = true;
-            self.note(log, Kind::Ready);
+    fn judge_ready(&self, lines: &mut Lines, line: &str) {
+        let Some(ready) = self.patterns.ready.as_ref().filter(|_| !lines.ready) else { return };
+        if self.within_credit(lines, line, || ready.is_match(line)) == Some(true) {
+            lines.ready = true;
+            self.note(&mut self.lock(), Kind::Ready);
         }
+    }
+
+    /// Matches a line, unless lines before it took so long that there is no time left: a pattern can need a second for
+    /// a line, and there may be thousands of them.
+    fn within_credit<T>(&self, lines: &mut Lines, line: &str, look: impl FnOnce() -> T) -> Option<T> {
+        let now = Instant::now();
+        if lines.paid > now + CREDIT {
+            self.lock().unmatched += 1;
+            return None;
+        }
+        // Not the clock's time: on a busy machine that says nothing about the pattern.
+        let begin = busy();
+        let found = look();
+        let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
+        let over = busy().saturating_sub(begin).saturating_sub(FAIR_LINE + FAIR_BYTE * length);
+        lines.paid = lines.paid.max(now) + over * PRICE;
+        Some(found)
     }
 
     /// Notes each silence once. Never returns.
@@ -306,12 +349,24 @@ impl Watch {
         Since {
             events: log.events.iter().filter(|event| event.id > id).cloned().collect(),
             dropped: (first - 1).saturating_sub(id),
+            unmatched: log.unmatched,
         }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long this thread has been computing.
+fn busy() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
 }
 
 #[cfg(test)]
@@ -390,9 +445,29 @@ mod tests {
         for _ in 0..1000 {
             watch.hear(true, &"x".repeat(10_000), "");
         }
-        assert!(watch.lock().open_lines[1].capacity() < 4 * MAX_LINE);
+        assert!(watch.lines().open[1].capacity() < 4 * MAX_LINE);
         watch.hear(true, "\n", "");
         assert!(events(&watch)[1].len() < 600);
+    }
+
+    #[test]
+    fn a_pattern_that_takes_long_is_not_matched_for_ever() {
+        let watch = watch(Some(&["^Error:", "[01]*1[01]{5000}x"]), Some("(?:0?){3000}y"), None);
+        let line = format!("{}\n", "01".repeat(3000));
+        let begin = busy();
+        for _ in 0..2000 {
+            watch.hear(true, &line, "");
+        }
+        let took = busy() - begin;
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        let unmatched = watch.since(0).unmatched;
+        assert!(unmatched > 1000, "{unmatched}");
+        // Ordinary ones never pay for that.
+        let watch = self::watch(None, Some("listening on \\d+"), None);
+        for _ in 0..2000 {
+            watch.hear(true, &line, "");
+        }
+        assert_eq!(watch.since(0).unmatched, 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{
     background::Background,
     capture::SHOWN,
     check, secrets, start,
-    watch::{Event, MAX_EVENTS, Patterns, Watch},
+    watch::{Event, MAX_EVENTS, Patterns, Since, Watch},
 };
 use crate::{Call, Class, Facts, Group, Spec, Tool, ToolError, Touches};
 use sandbox::Stdio;
@@ -131,10 +131,7 @@ impl Tool for WatchProcessEvents {
         };
         let Some(watch) = &shell.watch else { return Err(of_bash(&args.shell_id)) };
         let since = args.since_event_id.unwrap_or(0);
-        let (mut events, dropped) = {
-            let found = watch.since(since);
-            (found.events, found.dropped)
-        };
+        let Since { mut events, dropped, unmatched } = watch.since(since);
         let mut lines = Vec::new();
         if dropped > 0 {
             lines.push(format!("… {dropped} events dropped; the latest {MAX_EVENTS} are kept …"));
@@ -159,6 +156,11 @@ impl Tool for WatchProcessEvents {
         }
         if all == 0 {
             lines.push(format!("no events after {since}"));
+        }
+        if unmatched > 0 {
+            lines.push(format!(
+                "… {unmatched} lines were not matched: these patterns take too long for that …"
+            ));
         }
         Ok(Facts { text: lines.join("\n"), facts: Events { events, dropped, more } })
     }
