@@ -158,6 +158,7 @@ impl Snapshots {
         for open in state.open.iter_mut().filter(|open| open.call == recording.call) {
             open.foreground = false;
         }
+        self.pending.go_on(&recording.call)?;
         done
     }
 
@@ -275,6 +276,7 @@ impl Snapshots {
         let _hurry = if state.known { None } else { self.workspace.hurry() };
         self.reload(state)?;
         let mut batch = Batch::new(&self.store);
+        state.beside = self.pending.others_busy().unwrap_or(false);
         let found = self.find_out(state, &mut batch, news.paths)?;
         // Only now: an edit that was finished while we looked is its own call's doing.
         let (taken, in_flight) = self.pending.take();
@@ -672,7 +674,7 @@ impl State {
             return Note::new(By::Outside, &Caller::default());
         };
         let beside = |other: &&Open| other.foreground && other.caller.session != open.caller.session;
-        let shared = self.open.iter().any(|other| beside(&other));
+        let shared = self.beside || self.open.iter().any(|other| beside(&other));
         Note { shared, ..Note::new(By::Call(open.call.clone()), &open.caller) }
     }
 

@@ -187,6 +187,8 @@ struct State {
     steps_stamp: Option<(u64, SystemTime)>,
     /// Calls that run now, in the order in which they began.
     open: Vec<Open>,
+    /// Another process runs one too.
+    beside: bool,
     /// What processes that are gone did not finish.
     left: Left,
 }

@@ -7,9 +7,10 @@
 use super::object::Mode;
 use rustix::fs::FlockOperation;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -63,6 +64,8 @@ pub(super) struct Left {
     pub(super) edits: Vec<Edit>,
     /// Calls that may have changed anything and were not finished, in the order in which they began.
     pub(super) calls: Vec<(String, Caller)>,
+    /// Those among them that were answered and run on.
+    behind: BTreeSet<String>,
 }
 
 /// The log of this process, and what waits to become history.
@@ -78,6 +81,8 @@ struct Inner {
     queue: VecDeque<Edit>,
     /// Calls that were begun in the log and not ended.
     open: Vec<(String, Caller)>,
+    /// Those among them that run on in the background.
+    behind: BTreeSet<String>,
 }
 
 impl Pending {
@@ -121,10 +126,41 @@ impl Pending {
         Ok(())
     }
 
+    /// It was answered and runs on: nobody can say any more that all that changes meanwhile is its doing.
+    pub(super) fn go_on(&self, call: &str) -> io::Result<()> {
+        let mut inner = self.lock();
+        inner.behind.insert(call.to_owned());
+        inner.append(&self.path, &Record::new(b'G', call, &Caller::default()).finish())
+    }
+
+    /// Whether another process runs a call now that may change anything and that somebody waits for.
+    pub(super) fn others_busy(&self) -> io::Result<bool> {
+        let Some(folder) = self.path.parent() else { return Ok(false) };
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.path() == self.path || !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                continue;
+            }
+            let Ok(mut file) = File::open(entry.path()) else { continue };
+            // What a process that is gone left is for the next start.
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+                continue;
+            }
+            let (mut left, mut bytes) = (Left::default(), Vec::new());
+            file.read_to_end(&mut bytes)?;
+            left.read(&bytes);
+            if left.calls.iter().any(|(call, _)| !left.behind.contains(call)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// What it did is history.
     pub(super) fn end(&self, call: &str) -> io::Result<()> {
         let mut inner = self.lock();
         inner.open.retain(|(open, _)| open != call);
+        inner.behind.remove(call);
         if inner.shortened()? {
             return Ok(());
         }
@@ -200,11 +236,7 @@ impl Inner {
     fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            None => {
-                let file = OpenOptions::new().create(true).append(true).open(path)?;
-                rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-                self.file.insert(file)
-            }
+            None => self.file.insert(new_log(path)?),
         };
         if let Err(error) = file.write_all(bytes) {
             // On a full disk half a record may stand there, and nobody would understand what follows it.
@@ -225,11 +257,26 @@ impl Inner {
         file.set_len(0)?;
         self.length = 0;
         for (call, caller) in &self.open {
-            let bytes = Record::new(b'B', call, caller).finish();
+            let mut bytes = Record::new(b'B', call, caller).finish();
+            if self.behind.contains(call) {
+                bytes.extend(Record::new(b'G', call, &Caller::default()).finish());
+            }
             file.write_all(&bytes)?;
             self.length += bytes.len() as u64;
         }
         Ok(true)
+    }
+}
+
+/// A log that nobody else takes for one of a process that is gone.
+fn new_log(path: &Path) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        // Others only have a quick look, but may have taken it away after that.
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
     }
 }
 
@@ -291,6 +338,9 @@ impl Left {
         let caller = Caller { session: text(1)?, tool: text(2)?, summary: text(3)? };
         match kind {
             b'B' => self.calls.push((call, caller)),
+            b'G' => {
+                self.behind.insert(call);
+            }
             b'F' => {
                 self.calls.retain(|(open, _)| *open != call);
                 self.edits.retain(|edit| edit.call != call);

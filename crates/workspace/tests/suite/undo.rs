@@ -331,6 +331,25 @@ fn two_processes_share_a_history() {
     one.place.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
+/// Nobody can tell which of two commands changed a file; a server that runs on in the background is no reason to ask.
+#[test]
+fn commands_of_two_processes_at_once_are_told() {
+    let one = History::new(true);
+    one.place.write("f", "0");
+    let two = History::of(Place::at(&one.place.root, &one.place.store), true);
+    let [first, second] = [&one, &two].map(|history| history.snapshots.begin(&by("stdio", "Bash")).unwrap());
+    one.place.write("x", "by one");
+    one.place.write("y", "by two");
+    one.snapshots.finish(&first).unwrap();
+    let error = one.undo("stdio").unwrap_err();
+    assert!(matches!(error, SnapshotError::Conflict { shared: true, .. }), "{error}");
+    assert_eq!(one.read("y"), "by two");
+    two.snapshots.go_on(&second).unwrap();
+    one.call("stdio", || one.place.write("z", "by one"));
+    assert_eq!(one.undo("stdio").unwrap().changes, [(Change::Deleted, "z".into())]);
+    two.snapshots.finish(&second).unwrap();
+}
+
 const KILLED: &str = "UNDO_CHILD";
 
 /// Not a test of its own: the process that [`a_killed_process_leaves_a_history`] kills.
