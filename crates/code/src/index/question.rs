@@ -19,6 +19,14 @@ const _: () = assert!(TILE / BLOCK == u64::BITS as usize, "a bit for each block"
 /// How often a word can be in a symbol, from 0.
 const OFTEN: usize = MOST as usize + 1;
 
+/// From so many words on a question is a sentence.
+const SENTENCE: usize = 5;
+/// Words that make a sentence and tell nothing about what it asks for. In identifiers (`to_string`) they count.
+const FILLERS: &[&str] = &[
+    "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "how", "in", "is", "it",
+    "of", "on", "or", "that", "the", "this", "to", "what", "when", "where", "which", "with",
+];
+
 /// What results must be; nothing set means everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
@@ -130,10 +138,24 @@ impl Index {
 
     /// The words of a query that occur at all: identifiers in parts and as a whole.
     fn terms_of(&self, query: &str) -> Vec<u32> {
+        let filler = |word: &&str| {
+            let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+            FILLERS.iter().any(|filler| filler.eq_ignore_ascii_case(word))
+        };
+        if query.split_whitespace().count() < SENTENCE {
+            return self.terms_in(query.split_whitespace());
+        }
+        match self.terms_in(query.split_whitespace().filter(|word| !filler(word))) {
+            none if none.is_empty() => self.terms_in(query.split_whitespace()),
+            terms => terms,
+        }
+    }
+
+    fn terms_in<'q>(&self, query: impl Iterator<Item = &'q str>) -> Vec<u32> {
         let mut terms = Vec::new();
         let mut buffer = String::new();
         let mut add = |word: &str| terms.extend(self.terms.get(word).filter(|term| !terms.contains(term)));
-        for identifier in query.split_whitespace() {
+        for identifier in query {
             let mut parts = 0;
             words::split(identifier, &mut buffer, |word| {
                 parts += 1;

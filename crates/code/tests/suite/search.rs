@@ -110,6 +110,22 @@ fn changes_leave_nothing_behind() {
     assert!(index.is_empty() && index.search("word3", &Filter::default(), 5).0.is_empty());
 }
 
+/// A sentence is asked for what it says, not for the words that hold it together.
+#[test]
+fn the_small_words_of_a_sentence_tell_nothing() {
+    let source = "package a\n\n// Where this is, and what it does with the other.\nfunc Idle() {}\n\n\
+                  // Decides.\nfunc pickServer() {}\n\nfunc toText() {}\n";
+    let mut index = Index::default();
+    put(&mut index, "a.go", source);
+    let mut ask = |query: &str| found(&mut index, query, &[("a.go", source)]).join(" ");
+    assert_eq!(ask("Where is it that the server decides?"), "pickServer:7");
+    assert_eq!(ask("where does it go from toText"), "toText:9");
+    // few words are meant as they stand, and so are these when there are no others
+    assert_eq!(ask("to text"), "toText:9");
+    assert_eq!(ask("where is this"), "Idle:4");
+    assert_eq!(ask("what is it that this does"), "Idle:4");
+}
+
 /// Words that many symbols have are counted in another way than words of few: the answers are of one kind.
 #[test]
 fn common_words_are_counted_as_rare_ones_are() {
