@@ -92,6 +92,8 @@ pub enum EditError {
         near: Vec<Listed>,
         /// How many there are that could be meant.
         total: usize,
+        /// The first line that does not parse: what is behind it may not be seen.
+        broken: Option<usize>,
     },
     /// There are several.
     #[error("\"{name}\" is ambiguous")]
@@ -169,7 +171,13 @@ pub fn edit(
     let modules: Vec<&str> = target.modules.iter().copied().chain(package).collect();
     let search =
         Search { language, source, symbols: &symbols, name: target.name, modules: &modules, callable };
-    let symbol = search.one()?;
+    let symbol = search.one().map_err(|error| match error {
+        EditError::NotFound { name, near, total, .. } => {
+            let broken = before.problems().first().map(|problem| problem.line);
+            EditError::NotFound { name, near, total, broken }
+        }
+        other => other,
+    })?;
     let job = Job { before: &before, symbols: &symbols, symbol };
     if matches!(change, Change::Replace(_) | Change::Delete) {
         job.is_alone()?;

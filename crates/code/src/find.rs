@@ -205,6 +205,7 @@ impl<'a> Search<'a> {
             name: self.name.to_owned(),
             near: near.into_iter().take(OFFERED).map(|(_, symbol)| self.listed(symbol)).collect(),
             total,
+            broken: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tree_sitter::Node;
 
+use crate::indent;
 use crate::parse::{Depth, Parsed};
 use crate::rules::{self, Draft, Scope, Visit};
 
@@ -185,7 +186,7 @@ pub(crate) fn collect(parsed: &Parsed<'_>, depth: Depth) -> Vec<Symbol> {
         while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
                 let mut symbols = walk.symbols;
-                join_overloads(&mut symbols);
+                join_overloads(parsed.source, &mut symbols);
                 return symbols;
             }
             frames.pop();
@@ -471,7 +472,7 @@ fn after_decorators(node: Node<'_>) -> usize {
 }
 
 /// Forms of a function that stand right before it are part of it; forms without one stand for themselves.
-fn join_overloads(symbols: &mut [Symbol]) {
+fn join_overloads(source: &[u8], symbols: &mut [Symbol]) {
     let mut at = 0;
     while at < symbols.len() {
         let first = at;
@@ -487,7 +488,12 @@ fn join_overloads(symbols: &mut [Symbol]) {
             continue;
         }
         if at < symbols.len() && same(symbols, at) {
-            symbols[at].full.start = symbols[first].full.start;
+            // forms under a condition stay where they are
+            let indent = |symbol: &Symbol| indent::at(source, symbol.full.start);
+            let beside = |form: &Symbol| indent(form) == indent(&symbols[at]);
+            let apart =
+                (first..at).rev().find(|form| !beside(&symbols[*form])).map_or(first, |form| form + 1);
+            symbols[at].full.start = symbols[apart].full.start;
         } else {
             symbols[first..at].iter_mut().for_each(|form| form.overload = false);
         }

@@ -50,6 +50,16 @@ impl Kind {
         (self == Self::RustAnalyzer).then_some("unknown types and paths, borrows, traits and macros")
     }
 
+    /// Symbols that it finds in a workspace at most, however many there are.
+    #[must_use]
+    pub fn most_symbols(self) -> Option<usize> {
+        match self {
+            Self::Gopls => Some(100),
+            Self::RustAnalyzer => Some(4096),
+            _ => None,
+        }
+    }
+
     /// Whether it answers for a file only once that is open.
     #[must_use]
     pub fn needs_open(self) -> bool {

@@ -113,6 +113,11 @@ pub trait Detector: Send + Sync {
         &[]
     }
 
+    /// Folders of a project, or of those above it, that packages are installed in.
+    fn packages(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether a source file is this language's.
     fn owns(&self, file: &Path) -> bool;
 

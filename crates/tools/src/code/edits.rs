@@ -339,7 +339,7 @@ fn list(symbols: &[Listed]) -> String {
 
 fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) -> ToolError {
     match error {
-        EditError::NotFound { near, total, .. } => {
+        EditError::NotFound { near, total, broken, .. } => {
             let what = match asked.what {
                 What::Method => "method",
                 What::Body | What::Signature => "function",
@@ -347,11 +347,15 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
             };
             let message = format!("no {what} \"{}\" in {path}", asked.name);
             let more = total - near.len();
-            match near.is_empty() {
-                true => ToolError::with_hint(message, format!("it has no {what} at all")),
-                false if more == 0 => ToolError::with_hint(message, format!("it has {}", list(&near))),
-                false => ToolError::with_hint(message, format!("nearest: {}, {more} more", list(&near))),
+            let mut hint = match near.is_empty() {
+                true => format!("it has no {what} at all"),
+                false if more == 0 => format!("it has {}", list(&near)),
+                false => format!("nearest: {}, {more} more", list(&near)),
+            };
+            if let Some(line) = broken {
+                hint.push_str(&format!("; line {line} does not parse, which may hide it: use Edit there"));
             }
+            ToolError::with_hint(message, hint)
         }
         EditError::Ambiguous { candidates, total, .. } => {
             let more = match total - candidates.len() {

@@ -134,3 +134,55 @@ async fn a_rename_tells_what_it_leaves_behind() {
     let text = client.err("hover", json!({"file_path": "rust/src/lib.rs", "symbol": "Foo:2"})).await;
     assert_eq!(text, "hover: no Foo on line 2: pub x: i32,");
 }
+
+/// What is installed while a server is up is found, though nobody watches it and no manifest changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_installed_meanwhile_is_found() {
+    let bench = bench(&[
+        (".gitignore", "node_modules\n.venv\n"),
+        ("web/package.json", r#"{"name": "web", "dependencies": {"dep": "1.0.0"}}"#),
+        ("web/tsconfig.json", r#"{"compilerOptions": {"strict": true, "module": "nodenext"}}"#),
+        ("web/a.ts", "import { hi } from \"dep\";\nexport const one: number = hi();\n"),
+        ("python/pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n"),
+        ("python/m.py", "import dep\n\none: int = dep.hi()\n"),
+    ]);
+    let client = bench.client();
+    let problems = async |file: &str| client.ok("diagnostics", json!({"file_path": file})).await;
+    let text = problems("web/a.ts").await;
+    assert!(text.contains("Cannot find module 'dep'"), "{text}");
+    let text = problems("python/m.py").await;
+    assert!(text.contains("Import \"dep\" could not be resolved"), "{text}");
+    let install = "mkdir -p web/node_modules/dep python/.venv/bin python/.venv/lib/python3.11/site-packages \
+        && echo '{\"name\": \"dep\", \"version\": \"1.0.0\", \"types\": \"index.d.ts\"}' > web/node_modules/dep/package.json \
+        && echo 'export declare function hi(): number;' > web/node_modules/dep/index.d.ts \
+        && echo 'home = /usr/bin' > python/.venv/pyvenv.cfg && touch python/.venv/bin/activate \
+        && ln -s \"$(command -v python3)\" python/.venv/bin/python \
+        && printf 'def hi() -> int:\\n    return 1\\n' > python/.venv/lib/python3.11/site-packages/dep.py";
+    client.ok("Bash", json!({"command": install})).await;
+    assert!(problems("web/a.ts").await.starts_with("no problems in web/a.ts"));
+    let text = problems("python/m.py").await;
+    assert!(!text.contains("could not be resolved"), "{text}");
+}
+
+/// A list that a server cuts, a project that it could not load, a file that does not parse: what is not known is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_known_is_said() {
+    let many: String = (0..150).map(|n| format!("\nfunc Handle{n}() {{}}\n")).collect();
+    let bench = bench(&[
+        ("go/go.mod", "module ex.org/g\n\ngo 1.22\n"),
+        ("go/g.go", &format!("package g\n{many}")),
+        ("loose.rs", "fn main() {}\n"),
+        ("odd.ts", "function f() {}\nclass A { ]]] b() {} }}}\n"),
+    ]);
+    let client = bench.client();
+    let text = client.ok("workspace_symbols", json!({"query": "Handle"})).await;
+    assert!(text.contains("gopls tells 100 symbols at most: a longer query tells others"), "{text}");
+    let text = client.ok("workspace_symbols", json!({"query": "Handle14"})).await;
+    assert!(text.contains("1. go/g.go:31:6  ") && !text.contains("at most"), "{text}");
+    let text = client.ok("diagnostics", json!({"file_path": "loose.rs"})).await;
+    assert!(text.contains("\nrust-analyzer says: Failed to discover workspace"), "{text}");
+    client.ok("Read", json!({"file_path": "odd.ts"})).await;
+    let edit = json!({"file_path": "odd.ts", "function_name": "A.c", "new_body": ""});
+    let text = client.err("edit_function_body", edit).await;
+    assert!(text.contains("; line 2 does not parse, which may hide it: use Edit there"), "{text}");
+}

@@ -27,6 +27,11 @@ impl Workspace {
         marked.collect()
     }
 
+    /// A number that is another when what is at a path has changed; nothing when nothing is there.
+    pub fn stamp_of(&self, path: &Path) -> Option<u64> {
+        Some(stamp(&self.lstat(&self.plain(path)?.relative).ok()?))
+    }
+
     /// Whether the tree is being read for the first time, so that waiting brings an index.
     pub fn is_going_live(&self) -> bool {
         self.live.get().is_some_and(|live| live.lock().is_none())
@@ -38,6 +43,10 @@ fn mark(stat: &Stat) -> u64 {
     if SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default() < changed + YOUNG {
         return 0;
     }
+    stamp(stat)
+}
+
+fn stamp(stat: &Stat) -> u64 {
     let mut hasher = DefaultHasher::new();
     let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
     (stat.st_ino, stat.st_size, times).hash(&mut hasher);

@@ -44,7 +44,9 @@ async fn diagnostics(call: &Call, args: &File) -> Result<String, Trouble> {
         let blind = server.client.kind().blind_to();
         let blind =
             blind.map(|what| format!(" does not check {what}: run_typecheck does")).unwrap_or_default();
-        return Ok(format!("no problems in {} ({}{blind})", ready.file, server.name));
+        let trouble = server.client.trouble().map(|why| format!("\n{} says: {why}", server.name));
+        let trouble = trouble.unwrap_or_default();
+        return Ok(format!("no problems in {} ({}{blind}){trouble}", ready.file, server.name));
     }
     let page = show::Page::of(&mut found, None, SHOWN);
     let mut text = format!("{} problem(s) in {} ({}):", page.total(), ready.file, server.name);

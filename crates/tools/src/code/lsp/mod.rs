@@ -12,6 +12,7 @@ mod find;
 mod hierarchy;
 mod hover;
 mod identifiers;
+mod installed;
 mod memory;
 mod names;
 mod pool;

@@ -425,7 +425,7 @@ impl Running {
 
     /// The same; gives what it was told as well.
     pub(super) async fn sync_telling(&self, call: &Call, shown: &[ContainedPath]) -> Result<Synced, Trouble> {
-        let told = Arc::clone(&self.told).lock_owned().await;
+        let mut told = Arc::clone(&self.told).lock_owned().await;
         let open: HashSet<PathBuf> = self.client.open().iter().filter_map(|path| self.ours(path)).collect();
         let wanted = shown.to_vec();
         let look = move |call: &Call| {

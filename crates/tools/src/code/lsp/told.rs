@@ -1,5 +1,6 @@
 //! What a server knows of the workspace, and what there is to tell it.
 
+use super::installed::Installed;
 use crate::ToolError;
 use ::lsp::{ChangeKind, OnDisk};
 use ::verify::Detector;
@@ -29,6 +30,8 @@ pub(super) struct Told {
     files: HashMap<PathBuf, u64>,
     /// The manifests it began with.
     manifests: HashMap<PathBuf, Version>,
+    /// The packages it began with.
+    installed: Installed,
 }
 
 /// What is asked of a look.
@@ -68,7 +71,8 @@ impl Told {
             Some((file.clone(), version(workspace, &file)?))
         });
         let manifests = manifests.collect();
-        let mut told = Self { detector, root, cursor, files: HashMap::new(), manifests };
+        let installed = Installed::first(workspace, &root, detector.packages());
+        let mut told = Self { detector, root, cursor, files: HashMap::new(), manifests, installed };
         told.files = told.all(workspace);
         told
     }
@@ -99,7 +103,11 @@ impl Told {
     }
 
     /// Looks at what changed; `None` when only a new server can know it all.
-    pub(super) fn look(&self, workspace: &Workspace, asked: &Asked<'_>) -> Result<Option<Seen>, ToolError> {
+    pub(super) fn look(
+        &mut self,
+        workspace: &Workspace,
+        asked: &Asked<'_>,
+    ) -> Result<Option<Seen>, ToolError> {
         let shown = asked.shown.iter().map(|path| source(workspace, path)).collect::<Result<Vec<_>, _>>()?;
         let changes = self.cursor.and_then(|cursor| workspace.changes_since(cursor));
         let cursor = changes.as_ref().map(|changes| changes.cursor);
@@ -117,7 +125,8 @@ impl Told {
             let named = self.detector.dependencies().iter().any(|name| *path == self.root.join(name));
             named && version(workspace, path) != self.manifests.get(path).copied()
         };
-        if paths.len() > MANY || paths.iter().any(depends) {
+        let anew = paths.len() > MANY || paths.iter().any(depends);
+        if anew || self.installed.changed(workspace) {
             return Ok(None);
         }
         let mut changed = HashMap::new();
@@ -212,7 +221,7 @@ mod tests {
     use std::{fs, sync::Arc};
     use workspace::LiveOptions;
 
-    fn changed(told: &Told, workspace: &Workspace) -> (Vec<(PathBuf, bool)>, Stand) {
+    fn changed(told: &mut Told, workspace: &Workspace) -> (Vec<(PathBuf, bool)>, Stand) {
         let asked = Asked { open: &HashSet::new(), shown: &[] };
         let seen = told.look(workspace, &asked).unwrap().expect("no new server is needed");
         let mut all: Vec<_> = seen.changed.into_iter().map(|(path, now)| (path, now.is_some())).collect();
@@ -231,7 +240,7 @@ mod tests {
         workspace.go_live_now(LiveOptions::default());
         let rust = Languages::shipped().all().iter().copied().find(|one| one.language() == "rust").unwrap();
         let mut told = Told::first(&workspace, rust, PathBuf::new());
-        assert!(changed(&told, &workspace).0.is_empty());
+        assert!(changed(&mut told, &workspace).0.is_empty());
         write("changed.rs", "fn new() {}");
         write("new.rs", "");
         fs::remove_file(dir.path().join("gone.rs")).unwrap();
@@ -245,7 +254,7 @@ mod tests {
         };
         for (cursor, exact) in [(told.cursor, true), (Some(u64::MAX), false), (None, false)] {
             told.cursor = cursor;
-            let (all, stand) = changed(&told, &workspace);
+            let (all, stand) = changed(&mut told, &workspace);
             let told_of =
                 |name: &str| all.iter().find(|(path, _)| path == Path::new(name)).map(|(_, is)| *is);
             for name in ["changed.rs", "new.rs", "gone.rs"] {
@@ -259,7 +268,7 @@ mod tests {
                 assert_eq!(told.becomes(Path::new("changed.rs"), true), ChangeKind::Changed);
                 // from here on the journal is followed again
                 told.follow(stand);
-                assert!(changed(&told, &workspace).0.is_empty());
+                assert!(changed(&mut told, &workspace).0.is_empty());
                 told.files.insert("gone.rs".into(), 1);
                 told.files.remove(Path::new("new.rs"));
                 told.files.insert("changed.rs".into(), 1);

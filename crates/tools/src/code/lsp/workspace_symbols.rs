@@ -53,7 +53,7 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
         return Err(ToolError::caller("workspace_symbols: `query` is empty").into());
     }
     let files = call.blocking(|call| Ok(all_files(call))).await?;
-    let Answers { mut hits, problems, unasked } =
+    let Answers { mut hits, cuts, problems, unasked } =
         ask_all(call, "workspace_symbols", query, files, false).await?;
     // Those that are called so come before those that only resemble it.
     let wanted = names::parts(query);
@@ -65,7 +65,7 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
         let _ = write!(text, "\n{number}. {}", hit.shown);
     }
     page.more(&mut text);
-    for problem in problems {
+    for problem in cuts.into_iter().chain(problems) {
         let _ = write!(text, "\n{problem}");
     }
     if !unasked.is_empty() {
@@ -83,7 +83,7 @@ pub(super) async fn exactly(
     let name = names::last(symbol).to_owned();
     let word = name.clone();
     let files = call.blocking(move |call| Ok(files_with(call, &[&word]))).await?;
-    let Answers { mut hits, problems, unasked } = ask_all(call, tool, &name, files.clone(), true).await?;
+    let Answers { mut hits, problems, unasked, .. } = ask_all(call, tool, &name, files.clone(), true).await?;
     let wanted = names::parts(symbol);
     let named = |hit: &&Hit| hit.path.last() == wanted.last() && !names::ends_with(&hit.path, &wanted);
     let files_of = |hits: &[&Hit]| {
@@ -171,6 +171,8 @@ pub(super) fn files_matching(call: &Call, pattern: String) -> Vec<PathBuf> {
 /// What servers know.
 struct Answers {
     hits: Vec<Hit>,
+    /// Whose list may go on.
+    cuts: Vec<String>,
     /// Why some gave no answer.
     problems: Vec<String>,
     /// Whom nobody asked.
@@ -195,6 +197,9 @@ async fn ask_all(
             strangers::show(call, &server, file.relative(), files.clone()).await?;
         }
         let mut found = symbols(&server.ask(call, "workspace/symbol", json!({"query": query})).await?);
+        let cut = server.client.kind().most_symbols().filter(|most| found.len() >= *most);
+        let cut = cut
+            .map(|most| format!("{} tells {most} symbols at most: a longer query tells others", server.name));
         found.retain(|symbol| server.ours(&symbol.location.path).is_some());
         let places: Vec<Location> = found.iter().map(|symbol| symbol.location.clone()).collect();
         let shown = show::places(call, &server, &places, None).await;
@@ -208,16 +213,19 @@ async fn ask_all(
                 path,
             }
         };
-        Ok::<Vec<Hit>, Trouble>(found.into_iter().zip(shown).map(hit).collect())
+        Ok::<_, Trouble>((found.into_iter().zip(shown).map(hit).collect::<Vec<Hit>>(), cut))
     });
-    let (mut hits, mut problems) = (Vec::new(), Vec::new());
+    let (mut hits, mut cuts, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for answer in join_all(asked).await {
         match answer {
-            Ok(found) => hits.extend(found),
+            Ok((found, cut)) => {
+                hits.extend(found);
+                cuts.extend(cut);
+            }
             Err(gone @ Trouble::Gone(_)) => return Err(gone),
             Err(Trouble::Tool(ToolError::Cancelled)) => return Err(ToolError::Cancelled.into()),
             Err(Trouble::Tool(error)) => problems.push(error.to_string()),
         }
     }
-    Ok(Answers { hits, problems, unasked })
+    Ok(Answers { hits, cuts, problems, unasked })
 }

@@ -39,6 +39,10 @@ impl Detector for Node {
         &["package.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb"]
     }
 
+    fn packages(&self) -> &'static [&'static str] {
+        &["node_modules"]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         let extension = file.extension().and_then(|end| end.to_str());
         extension.is_some_and(|end| SOURCES.contains(&end))

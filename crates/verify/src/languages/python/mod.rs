@@ -31,6 +31,10 @@ impl Detector for Python {
         &["pyproject.toml", "requirements.txt", "uv.lock", "poetry.lock", "pdm.lock", "pyrightconfig.json"]
     }
 
+    fn packages(&self) -> &'static [&'static str] {
+        &[".venv", "venv"]
+    }
+
     fn owns(&self, file: &Path) -> bool {
         let extension = file.extension().and_then(|end| end.to_str());
         extension.is_some_and(|end| ["py", "pyi"].contains(&end))
