@@ -317,8 +317,8 @@ fn same(a: &Stat, b: &Stat) -> bool {
     key(a) == key(b)
 }
 
-/// The owner first: changing it clears the set-user-id bits that the mode then restores.
-fn keep_owner_and_mode(file: &File, old: &Stat) -> Result<(), Errno> {
+/// As far as this process may; what the file was before.
+pub(crate) fn keep_owner(file: &File, old: &Stat) -> Result<Stat, Errno> {
     let new = rustix::fs::fstat(file)?;
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid) {
         let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
@@ -326,6 +326,12 @@ fn keep_owner_and_mode(file: &File, old: &Stat) -> Result<(), Errno> {
             let _ = rustix::fs::fchown(file, None, Some(gid));
         }
     }
+    Ok(new)
+}
+
+/// The owner first: changing it clears the set-user-id bits that the mode then restores.
+fn keep_owner_and_mode(file: &File, old: &Stat) -> Result<(), Errno> {
+    let new = keep_owner(file, old)?;
     if new.st_mode & 0o7777 != old.st_mode & 0o7777 {
         rustix::fs::fchmod(file, Mode::from_raw_mode(old.st_mode & 0o7777))?;
     }

@@ -8,7 +8,7 @@ use super::{
     to_path,
     tree::{Difference, Differences},
 };
-use crate::{Workspace, beneath::split, guarded, spread::spread, temp::Temp, walk};
+use crate::{Workspace, beneath::split, guarded, spread::spread, temp::Temp, walk, write::keep_owner};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, FileType, Mode as Bits, OFlags},
@@ -406,6 +406,9 @@ impl<'a> Hand<'a> {
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
         let mut temp = Temp::create(Arc::clone(&folder))?;
         self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
+        if let Some(old) = &there {
+            keep_owner(&temp.file, old)?;
+        }
         rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
         if !self.many {
             self.fresh.files.push(temp.file.try_clone()?);

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -280,4 +280,22 @@ fn one_damaged_pack_does_not_take_the_others_with_it() {
         snapshots.undo(&who(), PLAIN).unwrap();
         assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "three");
     }
+}
+
+/// A server that runs as root, as in many containers, must not take files from those who own them.
+#[test]
+fn owners_stay() {
+    let place = Place::new();
+    place.write("f", "1");
+    let file = place.root.join("f");
+    if std::os::unix::fs::chown(&file, Some(12_345), Some(12_346)).is_err() {
+        // Who is not root has no files of others, and takes none.
+        return;
+    }
+    let snapshots = place.open();
+    snapshots.create("s", "").unwrap();
+    place.write("f", "2");
+    snapshots.restore("s", &who()).unwrap();
+    let now = fs::metadata(&file).unwrap();
+    assert_eq!((fs::read_to_string(&file).unwrap().as_str(), now.uid(), now.gid()), ("1", 12_345, 12_346));
 }
