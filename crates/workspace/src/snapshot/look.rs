@@ -24,6 +24,8 @@ use std::{
 const STREAMED: u64 = 8 << 20;
 /// A file changed this shortly before it was read may change again within the same tick of the clock.
 const TICK_NANOS: i128 = 20_000_000;
+/// The same where times are told in seconds, every other one only on some file systems.
+const LONG_TICK_NANOS: i128 = 2_100_000_000;
 /// Files that are read before what was read is written.
 const BLOCK: usize = 2048;
 /// Files that a thread takes at a time.
@@ -221,7 +223,8 @@ pub(super) fn stamp(stat: &Stat) -> Stamp {
 pub(super) fn settled(stat: &Stat) -> bool {
     let now = UNIX_EPOCH.elapsed().map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(i128::MAX));
     let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    now - changed > TICK_NANOS
+    let in_seconds = stat.st_ctime_nsec == 0 && stat.st_mtime_nsec == 0;
+    now - changed > if in_seconds { LONG_TICK_NANOS } else { TICK_NANOS }
 }
 
 /// The id of content, put into the pack when the store does not have it.
@@ -231,4 +234,20 @@ pub(super) fn keep(store: &Store, writer: &mut PackWriter, content: &[u8]) -> io
         writer.put(Kind::Blob, id, content)?;
     }
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_seconds_take_longer_to_settle() {
+        let mut stat = rustix::fs::stat("/").unwrap();
+        let now = i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+        for (ago, nanos, told) in [(1, 0, false), (1, 1, true), (5, 0, true)] {
+            (stat.st_mtime, stat.st_ctime) = (now - ago, now - ago);
+            (stat.st_mtime_nsec, stat.st_ctime_nsec) = (0, nanos);
+            assert_eq!(settled(&stat), told, "{ago} {nanos}");
+        }
+    }
 }

@@ -333,7 +333,9 @@ impl Snapshots {
         let _state = self.lock();
         let _alone = self.store.exclusive()?;
         if !self.store.delete_ref(name)? {
-            return Err(self.unknown(name)?);
+            let known = self.list()?.into_iter().map(|snapshot| snapshot.name).collect();
+            // Those of calls go by themselves.
+            return Err(SnapshotError::Unknown { name: name.to_owned(), known, automatic: None });
         }
         // What an unfinished restore needs may be nobody else's.
         if Intent::load(&self.folder)?.is_none() {
