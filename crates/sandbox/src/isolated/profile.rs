@@ -173,21 +173,24 @@ impl Profile {
     pub(crate) fn make_caches(&self) {
         let Some(home) = &self.home else { return };
         for (path, make) in CACHES {
+            let place = home.join(path);
             let wanted = match make {
+                _ if place.is_dir() => false,
                 Make::Always => true,
                 Make::For(program) => self.has_program(program),
                 Make::Never => false,
             };
             if wanted {
-                let _ = fs::create_dir_all(home.join(path));
+                let _ = fs::create_dir_all(place);
             }
         }
         if let Some((_, own)) = self.cache() {
             let _ = fs::create_dir_all(own);
         }
         for (path, program) in CACHE_FILES {
-            if self.has_program(program) {
-                let _ = fs::OpenOptions::new().append(true).create(true).open(home.join(path));
+            let place = home.join(path);
+            if !place.exists() && self.has_program(program) {
+                let _ = fs::OpenOptions::new().append(true).create(true).open(place);
             }
         }
     }
@@ -208,7 +211,7 @@ impl Profile {
         }
         // A worktree's repository lies outside of it.
         wanted.extend(git.iter().flat_map(|repository| repository.outside.clone()));
-        let mut found: Vec<PathBuf> = wanted.iter().filter_map(|p| fs::canonicalize(p).ok()).collect();
+        let mut found: Vec<PathBuf> = wanted.iter().filter_map(|path| real(path)).collect();
         // Parents first: a place inside another is mounted onto it.
         found.sort();
         found.dedup();
@@ -265,7 +268,7 @@ impl Profile {
         let (mut folders, mut files) = (Vec::new(), Vec::new());
         for path in wanted {
             // A mount goes onto what a link points at.
-            let Ok(path) = fs::canonicalize(path) else { continue };
+            let Some(path) = real(&path) else { continue };
             if path.parent().is_none() || self.home.as_ref().is_some_and(|home| home.starts_with(&path)) {
                 continue;
             }
@@ -357,6 +360,13 @@ impl Profile {
         plan.hidden_files = hidden_files;
         Ok(plan)
     }
+}
+
+/// What is really at a path. Most places that are asked about are not there, which one question tells: finding the way
+/// to one takes a question for each of its parts.
+fn real(path: &Path) -> Option<PathBuf> {
+    fs::symlink_metadata(path).ok()?;
+    fs::canonicalize(path).ok()
 }
 
 impl Profile {
