@@ -47,6 +47,12 @@ async fn rust_that_does_not_compile_is_told() {
         );
         client.ok("undo", json!({})).await;
     }
+    // A new file that no module names is not compiled: it is not taken for fine either.
+    let lost = json!({"file_path": "src/lost.rs", "content": "pub fn one() -> i32 {\n    \"text\"\n}\n"});
+    let text = client.ok("Write", lost).await;
+    assert!(text.contains("\nsrc/lost.rs:1:1: hint: no `mod` names this file"), "{text}");
+    let text = edit(&client, "src/lost.rs", "text", "texts").await;
+    assert!(!text.contains("no `mod` names"), "what was known is not said again: {text}");
     bench.write("src/other.rs", "pub fn two() -> i32 {\n    totals(1)\n}\n");
     let text = client.ok("diagnostics", json!({"file_path": "src/other.rs"})).await;
     assert!(text.contains("1 problem(s)") && text.contains("E0425"), "{text}");
@@ -82,6 +88,11 @@ async fn knows_tsx(bench: &Bench, client: &Client) {
     client.ok("find_references", json!({"file_path": "src/lib/deep.ts", "symbol": "deep"})).await;
     let text = edit(client, "src/lib/deep.ts", "(a: number)", "(a: number, b: number)").await;
     assert!(text.contains("\nsrc/app.ts:2:") && text.contains("Expected 2 arguments"), "{text}");
+    client.ok("undo", json!({})).await;
+    // Files are called by their names in the workspace.
+    let all = read(bench, "src/lib/deep.ts");
+    let text = edit(client, "src/lib/deep.ts", &all, "const none = 1;\n").await;
+    assert!(text.contains("File 'src/lib/deep.ts' is not a module"), "{text}");
     client.ok("undo", json!({})).await;
     let rename = json!({"symbol": "Shape.area", "new_name": "size", "apply": true});
     client.ok("rename_symbol", rename).await;

@@ -26,6 +26,8 @@ use workspace::{ContainedPath, Version};
 const SHOWN: usize = 100;
 /// Bytes of one message.
 const MESSAGE: usize = 1000;
+/// What rust-analyzer calls a file that belongs to no crate.
+const UNLINKED: &str = "unlinked-file";
 /// The part of what a server may take for an answer that an edit waits for it: 5 of 45 seconds.
 const FEEDBACK: u32 = 9;
 
@@ -63,7 +65,11 @@ async fn diagnostics(call: &Call, args: &File) -> Result<String, Trouble> {
 fn line(server: &Running, file: &str, lines: &Lines<'_>, one: &Diagnostic) -> String {
     let (line, col) = lines.shown(one.range.start, server.client.encoding());
     let code = if one.code.is_empty() { String::new() } else { format!(" [{}]", one.code) };
-    let message = ::verify::bound(&one.message, MESSAGE);
+    let said = match one.code.as_str() {
+        UNLINKED => "no `mod` names this file: nothing in it is checked until one does".to_owned(),
+        _ => server.within(&one.message),
+    };
+    let message = ::verify::bound(&said, MESSAGE);
     format!("{file}:{line}:{col}: {}: {message}{code}", one.severity.word())
 }
 
@@ -196,7 +202,8 @@ impl Warm {
         {
             let found = found.ok()?;
             let lines = Lines::of(text);
-            for one in found.iter().filter(|one| one.severity == Severity::Error) {
+            let counts = |one: &&Diagnostic| one.severity == Severity::Error || one.code == UNLINKED;
+            for one in found.iter().filter(counts) {
                 let same = |was: &Diagnostic| was.message == one.message && was.code == one.code;
                 match old.iter().position(same) {
                     Some(at) => drop(old.swap_remove(at)),

@@ -46,7 +46,7 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
     let mut found: Vec<(String, Location)> = Vec::new();
     for (other, ranges) in if out { calls_out(&answer) } else { calls_in(&answer) } {
         let path = if out { &item.location.path } else { &other.location.path };
-        let name = format!("{} {}", other.kind.word(), other.name);
+        let name = format!("{} {}", other.kind.word(), server.within(&other.name));
         found.extend(ranges.into_iter().map(|range| (name.clone(), Location { path: path.clone(), range })));
     }
     let mut left = 0;

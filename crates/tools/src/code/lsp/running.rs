@@ -362,6 +362,15 @@ impl Running {
         path.strip_prefix(self.workspace.root()).ok().map(Path::to_owned)
     }
 
+    /// Words of the server's with files of the workspace called as the workspace calls them.
+    pub(super) fn within(&self, words: &str) -> String {
+        let root = self.theirs(Path::new(""));
+        match root.to_str().map(|root| root.trim_end_matches('/')).filter(|root| !root.is_empty()) {
+            Some(root) => words.replace(&format!("{root}/"), ""),
+            None => words.to_owned(),
+        }
+    }
+
     /// Where else its files can be read: in its sandbox.
     pub(super) fn sandbox(&self) -> &Arc<dyn Sandbox> {
         &self.place.sandbox
