@@ -111,6 +111,10 @@ async fn a_rename_tells_what_it_leaves_behind() {
     ]);
     let client = bench.client();
     let rename = |file: &str, symbol: &str, new: &str| json!({"file_path": file, "symbol": symbol, "new_name": new, "apply": true});
+    for _ in 0..2 {
+        let text = client.ok("find_references", json!({"file_path": "go/g.go", "symbol": "Use"})).await;
+        assert!(text.starts_with("Found 2 reference(s)") && text.contains(" go/g_windows.go:5:"), "{text}");
+    }
     let text = client.ok("rename_symbol", rename("go/g.go", "Use", "Take")).await;
     assert!(text.contains("\nM go/g_windows.go") && !text.contains("keep the name"), "{text}");
     assert!(read(&bench, "go/g_windows.go").contains("return Take()"));

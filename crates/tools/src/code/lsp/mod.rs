@@ -7,6 +7,7 @@
 
 mod args;
 mod ask;
+mod constraints;
 mod diagnostics;
 mod find;
 mod hierarchy;

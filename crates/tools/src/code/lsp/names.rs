@@ -89,6 +89,14 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(inner) && !text.starts_with(|c: char| c.is_numeric())
 }
 
+/// The name that a place is in or at the end of.
+pub(super) fn around(text: &str, at: usize) -> Option<&str> {
+    let (before, behind) = (text.get(..at)?, text.get(at..)?);
+    let start = before.len() - before.trim_end_matches(inner).len();
+    let end = behind.len() - behind.trim_start_matches(inner).len();
+    text.get(at - start..at + end).filter(|name| is_name(name))
+}
+
 /// What a file is called by those who import it: the file of a folder by the folder's name.
 pub(super) fn module(file: &Path) -> Option<&str> {
     let stem = file.file_stem()?.to_str()?;
@@ -207,6 +215,10 @@ mod tests {
         assert_eq!(word("add_one(add)", "add"), Some(8));
         assert_eq!(word("badd", "add"), None);
         assert_eq!(word("x", ""), None);
+        assert_eq!(
+            (around("a.größe(", 4), around("a.größe(", 9), around("a.(", 2)),
+            (Some("größe"), Some("größe"), None)
+        );
         assert_eq!(any_word(&["add", "\"a/b\""]), r#"\badd\b|"a/b""#);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{
     ask::Spot,
-    names,
+    constraints, names,
     pool::Key,
     running::{InUse, Running},
     told::source_of,
@@ -49,13 +49,21 @@ pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location
         Ok::<_, Trouble>(locations(&answer))
     };
     let mut found = ask().await?;
-    if !limited(server) || found.is_empty() {
+    let go = server.client.kind() == Kind::Gopls;
+    if !(limited(server) || go) || found.is_empty() {
         return Ok((found, 0));
     }
     let place = (spot.ready.path.clone(), spot.position);
     let stand = server.stand();
-    if let Some(left) = server.asked(&place, stand) {
+    if let Some((left, more)) = server.asked(&place, stand) {
+        found.extend(more);
         return Ok((found, left));
+    }
+    if go {
+        let more = constraints::elsewhere(call, spot, &found).await?;
+        server.has_asked(place, stand, Shown { more: more.clone(), ..Shown::default() });
+        found.extend(more);
+        return Ok((found, 0));
     }
     let (mut known, mut all) = (HashSet::new(), Shown::default());
     for _ in 0..ROUNDS {
@@ -150,6 +158,8 @@ pub(super) struct Shown {
     files: Vec<PathBuf>,
     /// How many it was not shown.
     pub(super) left: usize,
+    /// What it told when it was asked elsewhere.
+    more: Vec<Location>,
 }
 
 /// Shows a server those of its files that it does not know of, the nearest to `near` first.
@@ -182,7 +192,7 @@ pub(super) async fn show(
         server.settle(call).await?;
     }
     let files = resolved.iter().map(|file| server.theirs(file.relative())).collect();
-    Ok(Shown { files, left })
+    Ok(Shown { files, left, more: Vec::new() })
 }
 
 /// How many folders two files share.
@@ -245,11 +255,12 @@ fn called(
 
 impl Running {
     /// What was left out when this place was asked about, if nothing has changed since.
-    fn asked(&self, place: &(PathBuf, Position), stand: u64) -> Option<usize> {
+    fn asked(&self, place: &(PathBuf, Position), stand: u64) -> Option<(usize, Vec<Location>)> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = gathered.asked.get(place).filter(|_| gathered.stand == stand)?;
         // What was closed meanwhile, it has forgotten.
-        asked.files.iter().all(|file| self.client.is_open(file)).then_some(asked.left)
+        let open = asked.files.iter().all(|file| self.client.is_open(file));
+        open.then(|| (asked.left, asked.more.clone()))
     }
 
     fn has_asked(&self, place: (PathBuf, Position), stand: u64, shown: Shown) {

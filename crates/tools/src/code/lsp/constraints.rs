@@ -1,0 +1,119 @@
+//! Go that is built elsewhere: gopls answers for one platform and one set of tags at a time. What other files say of a
+//! symbol, it tells when it is asked there.
+
+use super::{ask::Spot, names, strangers::of_server, trouble::Trouble, workspace_symbols::files_with};
+use crate::Call;
+use ::code::{Language, Reader};
+use ::lsp::{Lines, Location, Position, Range, locations, to_uri};
+use serde_json::json;
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+use workspace::ContainedPath;
+
+/// Files that are asked about, and places in them.
+const FILES: usize = 16;
+const PLACES: usize = 60;
+
+/// Platforms that a file's name may be for.
+const PLATFORMS: &str = "aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1 \
+    windows 386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm";
+
+/// Files that are read to see whether they are built under conditions; of more, the names tell.
+const READ: usize = 200;
+
+/// Whether a Go file is by its name for one platform.
+fn for_platform(file: &Path) -> bool {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let stem = stem.strip_suffix("_test").unwrap_or(stem);
+    stem.rsplit_once('_').is_some_and(|(_, last)| PLATFORMS.split(' ').any(|one| one == last))
+}
+
+/// Whether a Go file is built under conditions.
+fn constrained(file: &Path, text: &str) -> bool {
+    let mut head = text.lines().take_while(|line| !line.starts_with("package "));
+    for_platform(file) || head.any(|line| line.starts_with("//go:build ") || line.starts_with("// +build "))
+}
+
+/// Uses of the symbol that was `found`, in files that are built under other conditions than where it was asked for.
+pub(super) async fn elsewhere(
+    call: &Call,
+    spot: &Spot,
+    found: &[Location],
+) -> Result<Vec<Location>, Trouble> {
+    let server = &spot.ready.server;
+    let encoding = server.client.encoding();
+    let lines = spot.ready.lines();
+    let at = lines.byte(spot.position, encoding);
+    let Some(word) = names::around(&spot.ready.text, at).map(str::to_owned) else { return Ok(Vec::new()) };
+    drop(lines);
+    let known: HashSet<PathBuf> = found.iter().filter_map(|at| server.ours(&at.path)).collect();
+    let key = server.key.clone();
+    let look = move |call: &Call| {
+        let files = files_with(call, &[&word]).into_iter().filter(|file| !known.contains(file));
+        let mut reader = Reader::default();
+        let mut all: Vec<(ContainedPath, Vec<Range>)> = Vec::new();
+        let mut files = of_server(call, &key, files);
+        if files.len() > READ {
+            files.retain(|file| for_platform(file));
+        }
+        for file in files {
+            let Ok(path) = call.workspace.resolve(&file) else { continue };
+            let Ok(text) = super::told::source(&call.workspace, &path) else { continue };
+            if !constrained(&file, &text) || all.len() >= FILES {
+                continue;
+            }
+            let Some(parsed) = reader.parse(Language::Go, text.as_bytes()) else { continue };
+            let lines = Lines::of(&text);
+            let place = |byte: usize| lines.position(byte, encoding);
+            let uses = parsed.uses(&word, PLACES).into_iter();
+            all.push((
+                path,
+                uses.map(|at| Range { start: place(at), end: place(at + word.len()) }).collect(),
+            ));
+        }
+        Ok(all)
+    };
+    let files = call.blocking(look).await?;
+    let shown: Vec<ContainedPath> = files.iter().map(|(file, _)| file.clone()).collect();
+    if shown.is_empty() {
+        return Ok(Vec::new());
+    }
+    server.sync(call, &shown).await?;
+    server.settle(call).await?;
+    let starts: HashSet<(&Path, Position)> =
+        found.iter().map(|at| (at.path.as_path(), at.range.start)).collect();
+    let mut more = Vec::new();
+    for (file, ranges) in files {
+        let path = server.theirs(file.relative());
+        for range in ranges {
+            let params = json!({"textDocument": {"uri": to_uri(&path)}, "position": range.start});
+            let leads = locations(&server.ask(call, "textDocument/definition", params).await?);
+            if leads.iter().any(|lead| starts.contains(&(lead.path.as_path(), lead.range.start))) {
+                more.push(Location { path: path.clone(), range });
+            }
+        }
+    }
+    Ok(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_first_lines_tell() {
+        for (file, text, expected) in [
+            ("a.go", "package a\n", false),
+            ("a_windows.go", "package a\n", true),
+            ("a_linux_arm64.go", "package a\n", true),
+            ("a_windows_test.go", "package a\n", true),
+            ("windows.go", "package a\n", false),
+            ("a.go", "// Copyright\n\n//go:build tools\n\npackage a\n", true),
+            ("a.go", "package a\n\n//go:build tools\n", false),
+        ] {
+            assert_eq!(constrained(Path::new(file), text), expected, "{file} {text}");
+        }
+    }
+}
