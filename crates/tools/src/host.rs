@@ -247,6 +247,8 @@ impl Host {
         if timeout(grace.max(KILL_TIME), all).await.is_err() {
             tracing::warn!("some calls did not end when they were cancelled");
         }
+        // A disk that does not answer must not keep it either.
+        let _ = timeout(KILL_TIME, self.snapshots.rest()).await;
         self.runtime().close().await;
     }
 

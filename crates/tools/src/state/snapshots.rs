@@ -85,6 +85,14 @@ impl Stores {
         self.open.try_lock().ok()?.get(workspace.root()).cloned()
     }
 
+    /// Waits until no store has anything left to do.
+    pub(crate) async fn rest(&self) {
+        let open: Vec<_> =
+            self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let rest = move || open.iter().for_each(|archive| archive.snapshots.rest());
+        let _ = tokio::task::spawn_blocking(rest).await;
+    }
+
     pub(crate) fn of(&self, workspace: &Arc<Workspace>) -> Result<Arc<Archive>, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get(workspace.root()) {

@@ -39,4 +39,16 @@ async fn a_snapshot_is_made_listed_compared_restored_and_forgotten() {
     let inside: Vec<_> =
         fs::read_dir(bench.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(inside, ["a.txt"], "nothing of ours stays in the workspace");
+    // Nor does it leave anything for the next one to tidy up.
+    client.ok("snapshot_create", json!({"name": "last"})).await;
+    fs::write(&file, "three\n").unwrap();
+    client.ok("snapshot_restore", json!({"name": "last"})).await;
+    bench.host.shut_down().await;
+    let stores = fs::read_dir(state.path().join("snapshots")).unwrap();
+    let stores: Vec<_> = stores.map(|store| store.unwrap().path()).collect();
+    assert_eq!(stores.len(), 1);
+    for entry in fs::read_dir(&stores[0]).unwrap() {
+        let name = entry.unwrap().file_name();
+        assert!(!name.to_string_lossy().starts_with("tmp_"), "{name:?}");
+    }
 }

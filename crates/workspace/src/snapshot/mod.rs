@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod ahead;
+mod error;
 mod history;
 mod look;
 mod narrow;
@@ -21,6 +22,7 @@ mod sweep;
 mod tree;
 mod undo;
 
+pub use error::SnapshotError;
 pub use history::{Noted, Recording};
 pub use pending::Caller;
 pub use restore::Change;
@@ -33,7 +35,6 @@ use pending::{Left, Pending};
 use restore::{Intent, Plan};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
@@ -59,71 +60,6 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Self {
         Self { count: 100, age: Duration::from_secs(7 * 24 * 3600) }
-    }
-}
-
-/// Why a snapshot could not be made, found or restored.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// The name cannot be used.
-    #[error(
-        "\"{0}\" cannot name a snapshot: use up to 200 letters, digits, `_`, `.` and `-`, not starting with `.` or \
-         `-`; auto-<number> names automatic ones"
-    )]
-    Name(String),
-    /// The name is taken.
-    #[error("snapshot \"{0}\" exists; delete it first or choose another name")]
-    Exists(String),
-    /// There is none of that name.
-    #[error("{}", unknown(name, known, *automatic))]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What there is, newest first.
-        known: Vec<String>,
-        /// The numbers of the oldest and the newest automatic one.
-        automatic: Option<(u64, u64)>,
-    },
-    /// No call to take back.
-    #[error("nothing to undo: no call of this session changed a file that the history covers (not ignored, in no repository of its own){}", others.as_ref().map(|others| format!("; a file was {others}")).unwrap_or_default())]
-    NothingToUndo {
-        /// What another session's last change was, when there is one.
-        others: Option<String>,
-    },
-    /// Taking the call back would take away somebody else's work.
-    #[error("{}", conflict(tool, files, *shared))]
-    Conflict {
-        /// The call's tool.
-        tool: String,
-        /// Files that are not as the call left them, and why.
-        files: Vec<(PathBuf, String)>,
-        /// Another session's call ran at the same time.
-        shared: bool,
-    },
-    /// The disk failed, and then once more when what was done was to be taken back.
-    #[error(
-        "{why}\nsome files are restored and others are not; what was there before is the snapshot {before}"
-    )]
-    Halfway {
-        /// The automatic snapshot that holds everything as it was before.
-        before: String,
-        /// What failed first.
-        why: String,
-    },
-    /// The disk or the store failed.
-    #[error("{action}: {source}")]
-    Io {
-        /// What was being done.
-        action: String,
-        /// Why it failed.
-        source: io::Error,
-    },
-}
-
-impl From<io::Error> for SnapshotError {
-    fn from(source: io::Error) -> Self {
-        Self::Io { action: "snapshot store".to_owned(), source }
     }
 }
 
@@ -260,6 +196,11 @@ impl Snapshots {
         let before = state.steps.last().map(Step::name);
         self.put_in_place(&mut state, planned)?;
         Ok(before)
+    }
+
+    /// Waits until nothing is left to be done: what was answered lasts anyway, but the next start would have to tidy up.
+    pub fn rest(&self) {
+        self.store.rest();
     }
 
     /// The snapshot of what was there when a restore was finished, by opening this, that a crash had cut short.
@@ -569,30 +510,6 @@ impl Snapshots {
 fn check_name(name: &str) -> Result<(), SnapshotError> {
     let ok = store::is_name(name) && automatic_number(name).is_none();
     if ok { Ok(()) } else { Err(SnapshotError::Name(name.to_owned())) }
-}
-
-fn unknown(name: &str, known: &[String], automatic: Option<(u64, u64)>) -> String {
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let kept = |(first, last)| format!("; of before and after calls: auto-{first} to auto-{last}");
-    let automatic = automatic.map(kept).unwrap_or_default();
-    format!("no snapshot named \"{name}\"; there are: {known}{automatic}")
-}
-
-fn conflict(tool: &str, files: &[(PathBuf, String)], shared: bool) -> String {
-    let mut out = format!("not undone: the last call was {tool}, and taking it back would lose other work");
-    for (path, why) in files.iter().take(20) {
-        out.push_str(&format!("\n{}: {why}", crate::quoted(path)));
-    }
-    if files.len() > 20 {
-        out.push_str(&format!("\n[{} more]", files.len() - 20));
-    }
-    if shared {
-        out.push_str(
-            "\nanother session's call ran at the same time: which of the two changed what is unknown",
-        );
-    }
-    out.push_str("\nundo it all the same with `force`");
-    out
 }
 
 fn to_path(bytes: &[u8]) -> PathBuf {

@@ -66,8 +66,7 @@ pub(crate) struct Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let settling = self.settling.get_mut().unwrap_or_else(PoisonError::into_inner);
-        settling.take().map(JoinHandle::join);
+        self.rest();
     }
 }
 
@@ -213,6 +212,12 @@ impl Store {
     /// Whether [`Store::exclusive`] may find something to put in its place in the store at `root`.
     pub(crate) fn is_unfinished(root: &Path) -> bool {
         !matches!(Record::load(root), Ok(None))
+    }
+
+    /// Waits for what is done after an answer was given.
+    pub(crate) fn rest(&self) {
+        let settling = self.settling.lock().unwrap_or_else(PoisonError::into_inner).take();
+        settling.map(JoinHandle::join);
     }
 
     fn covered(&self) -> MutexGuard<'_, Option<Covered>> {
