@@ -29,7 +29,7 @@ pub use restore::Change;
 pub use undo::{UndoOptions, Undone};
 
 use crate::{Workspace, unified_diff};
-use history::{AUTOMATIC_LIMIT, Batch, Open, Trust};
+use history::{Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
 use pending::{Left, Pending};
 use restore::{Intent, Plan};
@@ -448,9 +448,7 @@ impl Snapshots {
             }
         };
         for (change, path) in &changes {
-            let size = |stat: &rustix::fs::Stat| stat.st_size.cast_unsigned();
-            let there = || self.workspace.lstat(path).ok().filter(|stat| size(stat) > AUTOMATIC_LIMIT);
-            let there = if whole { there() } else { None };
+            let there = if plan.made_large(path) { self.workspace.lstat(path).ok() } else { None };
             let path = path.as_os_str().as_bytes();
             let entry = after.get(path).copied().flatten();
             if change.is_kept() {

@@ -2,6 +2,7 @@
 
 use super::{
     SnapshotError,
+    history::AUTOMATIC_LIMIT,
     object::{Entry, Mode, Oid},
     packed::Inflater,
     store::{Draft, Fresh, Store},
@@ -100,6 +101,8 @@ pub(super) struct Plan {
     kept: Option<BTreeMap<Vec<u8>, Change>>,
     /// One file that cannot be written is no reason to leave the others.
     stubborn: bool,
+    /// Files that came and are too large for automatic snapshots.
+    large: BTreeSet<PathBuf>,
 }
 
 impl Plan {
@@ -114,7 +117,13 @@ impl Plan {
             come: come_files,
             kept: None,
             stubborn: false,
+            large: BTreeSet::new(),
         }
+    }
+
+    /// Whether a file that came is too large for automatic snapshots.
+    pub(super) fn made_large(&self, path: &Path) -> bool {
+        self.large.contains(path)
     }
 
     /// The way back, as far as this one may have been gone.
@@ -135,6 +144,7 @@ impl Plan {
             come: self.gone.iter().map(turned).chain(written).collect(),
             kept: None,
             stubborn: true,
+            large: BTreeSet::new(),
         }
     }
 
@@ -187,7 +197,7 @@ impl Plan {
             .filter(|file| !kept.contains_key(&file.path))
             .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
             .collect();
-        write_all(workspace, store, &write, (self.gone.len(), self.stubborn), fresh)?;
+        self.large = write_all(workspace, store, &write, (self.gone.len(), self.stubborn), fresh)?;
         changes.extend(kept.iter().map(|(path, why)| (*why, to_path(path))));
         for (path, _, was_there) in write {
             changes.push((if was_there { Change::Changed } else { Change::Created }, path));
@@ -300,7 +310,7 @@ fn write_all(
     files: &[(PathBuf, Entry, bool)],
     (others, stubborn): (usize, bool),
     fresh: &mut Fresh,
-) -> Result<(), SnapshotError> {
+) -> Result<BTreeSet<PathBuf>, SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
     type Done = Result<(), SnapshotError>;
     let work = |hand: &mut Hand<'_>, part: &[(PathBuf, Entry, bool)]| -> Result<Done, SnapshotError> {
@@ -309,8 +319,12 @@ fn write_all(
     };
     let share = if many { SHARE } else { FEW };
     let (done, hands) = spread(files, share, || Hand::new(workspace, store, many), work)?;
-    hands.into_iter().for_each(|hand| fresh.add(hand.fresh));
-    done.into_iter().collect()
+    let mut large = BTreeSet::new();
+    for hand in hands {
+        fresh.add(hand.fresh);
+        large.extend(hand.large);
+    }
+    done.into_iter().collect::<Done>().map(|()| large)
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {
@@ -361,11 +375,21 @@ struct Hand<'a> {
     folder: Option<(PathBuf, Arc<OwnedFd>)>,
     /// What is to be synced by itself.
     fresh: Fresh,
+    /// What is too large for automatic snapshots.
+    large: Vec<PathBuf>,
 }
 
 impl<'a> Hand<'a> {
     fn new(workspace: &'a Workspace, store: &'a Store, many: bool) -> Self {
-        Self { workspace, store, tools: Inflater::new(), many, folder: None, fresh: Fresh::default() }
+        Self {
+            workspace,
+            store,
+            tools: Inflater::new(),
+            many,
+            folder: None,
+            fresh: Fresh::default(),
+            large: Vec::new(),
+        }
     }
 
     fn put(&mut self, path: &Path, entry: Entry) -> Result<(), SnapshotError> {
@@ -396,7 +420,11 @@ impl<'a> Hand<'a> {
             rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
             return Ok(());
         }
-        if self.many && entry.mode == Mode::File && self.write_over(&folder, &name, &entry.id)? {
+        if self.many
+            && entry.mode == Mode::File
+            && let Some(size) = self.write_over(&folder, &name, &entry.id)?
+        {
+            self.measure(path, size);
             return Ok(());
         }
         let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
@@ -405,7 +433,8 @@ impl<'a> Hand<'a> {
         let mut bits = there.as_ref().map_or_else(fresh, |stat| stat.st_mode & 0o7777);
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
         let mut temp = Temp::create(Arc::clone(&folder))?;
-        self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
+        let (_, size) = self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
+        self.measure(path, size);
         if let Some(old) = &there {
             keep_owner(&temp.file, old)?;
         }
@@ -420,21 +449,27 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
+    fn measure(&mut self, path: &Path, size: u64) {
+        if size > AUTOMATIC_LIMIT {
+            self.large.push(path.to_owned());
+        }
+    }
+
     /// Writes over a file where that can be done: freeing a file's blocks costs more than writing over them. What runs,
-    /// or has another name, is to be replaced.
-    fn write_over(&mut self, folder: &OwnedFd, name: &OsStr, id: &Oid) -> io::Result<bool> {
+    /// or has another name, is to be replaced. How large it is then.
+    fn write_over(&mut self, folder: &OwnedFd, name: &OsStr, id: &Oid) -> io::Result<Option<u64>> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else { return Ok(false) };
+        let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else { return Ok(None) };
         let stat = rustix::fs::fstat(&file)?;
         let plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 == 0;
         if !plain || stat.st_nlink != 1 || stat.st_mode & 0o200 == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         let mut file = File::from(file);
         let (_, size) = self.store.copy(id, &mut self.tools, &mut file)?;
         if stat.st_size.cast_unsigned() > size {
             file.set_len(size)?;
         }
-        Ok(true)
+        Ok(Some(size))
     }
 }
