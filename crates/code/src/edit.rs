@@ -94,6 +94,8 @@ pub enum EditError {
         total: usize,
         /// The first line that does not parse: what is behind it may not be seen.
         broken: Option<usize>,
+        /// Where the name stands all the same, as nothing that is seen here.
+        stands: Option<usize>,
     },
     /// There are several.
     #[error("\"{name}\" is ambiguous")]
@@ -174,7 +176,8 @@ pub fn edit(
     let symbol = search.one().map_err(|error| match error {
         EditError::NotFound { name, near, total, .. } => {
             let broken = before.problems().first().map(|problem| problem.line);
-            EditError::NotFound { name, near, total, broken }
+            let stands = find::stands(source, &name);
+            EditError::NotFound { name, near, total, broken, stands }
         }
         other => other,
     })?;

@@ -206,8 +206,21 @@ impl<'a> Search<'a> {
             near: near.into_iter().take(OFFERED).map(|(_, symbol)| self.listed(symbol)).collect(),
             total,
             broken: None,
+            stands: None,
         }
     }
+}
+
+/// The first line in which a name stands as a word.
+pub(crate) fn stands(source: &[u8], name: &str) -> Option<usize> {
+    let wanted = Wanted::parse(name);
+    let word = wanted.path.last().filter(|word| word.len() > 1)?.as_bytes();
+    let inner = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let whole = |at: &usize| {
+        !inner(at.checked_sub(1).and_then(|at| source.get(at))) && !inner(source.get(at + word.len()))
+    };
+    let at = memchr::memmem::find_iter(source, word).find(whole)?;
+    Some(memchr::memchr_iter(b'\n', &source[..at]).count() + 1)
 }
 
 /// Where a column of a line is, both from 1.

@@ -339,7 +339,7 @@ fn list(symbols: &[Listed]) -> String {
 
 fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) -> ToolError {
     match error {
-        EditError::NotFound { near, total, broken, .. } => {
+        EditError::NotFound { near, total, broken, stands, .. } => {
             let what = match asked.what {
                 What::Method => "method",
                 What::Body | What::Signature => "function",
@@ -352,8 +352,19 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
                 false if more == 0 => format!("it has {}", list(&near)),
                 false => format!("nearest: {}, {more} more", list(&near)),
             };
-            if let Some(line) = broken {
-                hint.push_str(&format!("; line {line} does not parse, which may hide it: use Edit there"));
+            match (broken, stands) {
+                (Some(line), _) => {
+                    hint.push_str(&format!(
+                        "; line {line} does not parse, which may hide it: use Edit there"
+                    ));
+                }
+                // Of a method that is asked for with its type, others may have the name.
+                (None, Some(line)) if !near.iter().any(|one| one.line == line) => {
+                    hint.push_str(&format!(
+                        "; line {line} has the name, as no {what} (in a macro?): use Edit there"
+                    ));
+                }
+                _ => {}
             }
             ToolError::with_hint(message, hint)
         }

@@ -189,4 +189,9 @@ async fn what_is_not_known_is_said() {
     let edit = json!({"file_path": "odd.ts", "function_name": "A.c", "new_body": ""});
     let text = client.err("edit_function_body", edit).await;
     assert!(text.contains("; line 2 does not parse, which may hide it: use Edit there"), "{text}");
+    bench.write("macro.rs", "cfg_if! {\n    fn hidden() {}\n}\nfn seen() {}\n");
+    client.ok("Read", json!({"file_path": "macro.rs"})).await;
+    let edit = json!({"file_path": "macro.rs", "function_name": "hidden", "new_body": ""});
+    let text = client.err("edit_function_body", edit).await;
+    assert!(text.contains("; line 2 has the name, as no function (in a macro?): use Edit there"), "{text}");
 }
