@@ -89,6 +89,8 @@ async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
     is_known_everywhere(&bench, &client, "mono/packages/a/src/index.ts", &mono).await;
 }
 
+const DUCKS: &str = "class Base:\n    def run(self) -> int:\n        return 1\n\n\nclass Child(Base):\n    def run(self) -> int:\n        return super().run()\n\n\nclass Other:\n    def run(self) -> int:\n        return 2\n\n\ndef use(x: Base, y) -> None:\n    x.run()\n    y.run()\n    Other().run()\n";
+
 /// What is built under other conditions is renamed where the server can tell, and named where it cannot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rename_tells_what_it_leaves_behind() {
@@ -102,6 +104,9 @@ async fn a_rename_tells_what_it_leaves_behind() {
             "rust/src/lib.rs",
             "pub struct Foo {\n    pub x: i32,\n}\n\nimpl Foo {\n    pub fn make() -> Self {\n        Foo { x: 1 }\n    }\n}\n\nimpl Default for Foo {\n    fn default() -> Self {\n        Foo::make()\n    }\n}\n\n#[cfg(feature = \"extra\")]\npub fn extra() -> Foo {\n    Foo::make()\n}\n",
         ),
+        ("rust/src/shape.rs", "pub fn a() {}\n"),
+        ("python/pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n"),
+        ("python/a.py", DUCKS),
         ("web/package.json", "{}"),
         ("web/tsconfig.json", "{}"),
         (
@@ -124,6 +129,13 @@ async fn a_rename_tells_what_it_leaves_behind() {
     let text = client.ok("rename_symbol", rename("rust/src/lib.rs", "Foo::make", "build")).await;
     assert!(text.contains("\n1 place(s) keep the name, since rust-analyzer"), "{text}");
     assert!(text.ends_with(": rust/src/lib.rs:19:10"), "{text}");
+    let text = client.ok("rename_symbol", rename("python/a.py", "Base.run", "go")).await;
+    assert!(text.contains("\n2 place(s) keep the name, since "), "{text}");
+    assert!(text.ends_with(": python/a.py:7:9, python/a.py:18:7"), "{text}");
+    let module = "pub mod shape;\n";
+    bench.write("rust/src/lib.rs", read(&bench, "rust/src/lib.rs") + module);
+    let text = client.err("rename_symbol", rename("rust/src/lib.rs", "shape", "form")).await;
+    assert!(text.contains("would move the module's file, which is not supported\nmove the file"), "{text}");
     // A type and its blocks are one thing, and so are the forms of a function.
     for (symbol, line) in [("Foo", 1), ("Foo:1", 1), ("Foo:5", 5)] {
         let at = json!({"file_path": "rust/src/lib.rs", "symbol": symbol});

@@ -299,7 +299,11 @@ async fn named(call: &Call, tool: &'static str, symbol: &str, line: Option<u32>)
         several => {
             let list: Vec<&str> = several.iter().take(LISTED).map(|one| one.shown.as_str()).collect();
             let why = format!("{tool}: {symbol} is ambiguous:\n{}", list.join("\n"));
-            Err(ToolError::with_hint(why, "pass file_path as well").into())
+            Err(ToolError::with_hint(
+                why,
+                "pass file_path as well, with line or a qualified name where that is not enough",
+            )
+            .into())
         }
     }
 }

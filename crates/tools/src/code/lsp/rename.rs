@@ -111,7 +111,18 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     let stand = server.stand();
     let mut params = origin(call, spot).await?;
     params["newName"] = json!(args.new_name);
-    let answer = server.ask(call, "textDocument/rename", params).await?;
+    let answer = match server.ask(call, "textDocument/rename", params).await {
+        // What rust-analyzer says of a module, whose file would have to be moved.
+        Err(Trouble::Tool(error)) if error.to_string().contains("does not support rename capability") => {
+            let why = format!("{} would move the module's file, which is not supported", server.name);
+            return Err(ToolError::with_hint(
+                format!("rename_symbol: {why}"),
+                "move the file with Bash and change `mod` and the paths with Edit; nothing was written",
+            )
+            .into());
+        }
+        answer => answer?,
+    };
     let all = edits(&answer).map_err(|UnknownEdit(what)| {
         wrong(format!("{} would also {what} files, which is not supported", server.name))
     })?;

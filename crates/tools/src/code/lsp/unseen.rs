@@ -9,7 +9,7 @@ use super::{
     workspace_symbols::files_with,
 };
 use crate::Call;
-use ::code::{Depth, Language, Reader};
+use ::code::{Depth, Kind, Language, Reader, Symbol, outline};
 use ::lsp::{Encoding, Lines, Position, Range, TextEdit, locations, to_uri};
 use serde_json::json;
 use std::{collections::HashSet, path::PathBuf};
@@ -28,6 +28,8 @@ struct Left {
     shown: String,
     /// It declares something of the package, or of the module.
     declares: bool,
+    /// It declares a method of a class that is derived from one whose method gets the new name.
+    overrides: bool,
 }
 
 /// What was looked at.
@@ -86,7 +88,8 @@ pub(super) async fn complete(
         let lead = |at: &::lsp::Location| Some((server.ours(&at.path)?, at.range.start));
         let leads: Vec<Option<(PathBuf, Position)>> = leads.iter().map(lead).collect();
         let here = Some((left.file.relative().to_owned(), left.range.start));
-        if leads.is_empty() || (go && left.declares && leads == [here]) {
+        let own = leads == [here];
+        if leads.is_empty() || (go && left.declares && own) || (left.overrides && own) {
             unseen.push(left.shown);
         } else if go && leads.iter().flatten().any(|at| edited.contains(at)) {
             add(call, files, &left.file, TextEdit { range: left.range, new_text: new.to_owned() }).await?;
@@ -101,8 +104,8 @@ fn said(server: &str, unseen: &[String], more: usize) -> String {
         let named = unseen.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
         let etc = if unseen.len() > NAMED { ", …" } else { "" };
         text = format!(
-            "\n{} place(s) keep the name, since {server} cannot tell what they mean (built under other conditions, or \
-             of no known type): {named}{etc}",
+            "\n{} place(s) keep the name, since {server} cannot tell what they mean (built under other conditions, of \
+             no known type) or takes them for something else (overrides): {named}{etc}",
             unseen.len()
         );
     }
@@ -129,18 +132,24 @@ fn look(
 ) -> Looked {
     let mut reader = Reader::default();
     let mut looked = Looked { places: Vec::new(), more: 0 };
+    let bases = bases(call, edited, encoding);
     for (n, file) in files.iter().enumerate() {
         let Some(language) = Language::of_path(file) else { continue };
         let Ok(path) = call.workspace.resolve(file) else { continue };
         let Ok(text) = super::told::source(&call.workspace, &path) else { continue };
         let Some(parsed) = reader.parse(language, text.as_bytes()) else { continue };
         let lines = Lines::of(&text);
-        let top: HashSet<usize> = parsed
-            .outline(Depth::Items)
-            .iter()
-            .filter(|symbol| symbol.container.is_none() && symbol.owner.is_empty())
-            .map(|symbol| symbol.name_at.start)
-            .collect();
+        let symbols = parsed.outline(Depth::Items);
+        let top = |byte: usize| {
+            let here = |symbol: &&Symbol| symbol.name_at.start == byte;
+            symbols.iter().find(here).is_some_and(|it| it.container.is_none() && it.owner.is_empty())
+        };
+        let derived = |byte: usize| {
+            let method = symbols.iter().find(|symbol| symbol.name_at.start == byte);
+            let class = method.and_then(|method| method.container).map(|class| &symbols[class]);
+            let head = class.and_then(|class| text.get(class.name_at.end..class.signature.end));
+            head.is_some_and(|head| bases.iter().any(|base| super::names::word(head, base).is_some()))
+        };
         for name in names {
             for byte in parsed.uses(name, usize::MAX) {
                 let start = lines.position(byte, encoding);
@@ -157,12 +166,31 @@ fn look(
                     file: path.clone(),
                     range: Range { start, end },
                     shown: format!("{path}:{line}:{col}"),
-                    declares: top.contains(&byte),
+                    declares: top(byte),
+                    overrides: derived(byte),
                 });
             }
         }
     }
     looked
+}
+
+/// The classes in Python whose methods are edited: its servers do not take an override for the same thing.
+fn bases(call: &Call, edited: &HashSet<(PathBuf, Position)>, encoding: Encoding) -> HashSet<String> {
+    let files: HashSet<&PathBuf> = edited.iter().map(|(file, _)| file).collect();
+    let mut found = HashSet::new();
+    for file in files.into_iter().filter(|file| Language::of_path(file) == Some(Language::Python)) {
+        let Some(text) = super::told::source_of(&call.workspace, file, u64::MAX) else { continue };
+        let lines = Lines::of(&text);
+        let symbols = outline(Language::Python, text.as_bytes(), Depth::Items);
+        let is_edited = |symbol: &&Symbol| {
+            let at = lines.position(symbol.name_at.start, encoding);
+            symbol.kind == Kind::Method && edited.contains(&(file.clone(), at))
+        };
+        let class = |symbol: &Symbol| Some(symbols[symbol.container?].name.clone());
+        found.extend(symbols.iter().filter(is_edited).filter_map(class));
+    }
+    found
 }
 
 /// Adds an edit of a file.
