@@ -33,6 +33,7 @@ use history::{Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
 use pending::{Left, Pending};
 use restore::{Intent, Plan};
+use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt as _,
@@ -441,8 +442,15 @@ impl Snapshots {
                 let news = self.news(state, Trust::Stamps);
                 let look = |state: &mut State, batch: &mut Batch| self.base(state, batch, whole);
                 let now = self.take_in(state, news, None, Wait::Whole, look).and_then(|now| now);
-                return Err(match now {
-                    Ok(now) if now == from => error,
+                let files =
+                    now.and_then(|now| Ok(Differences::between(&|id| self.store.tree(id), from, now)?.files));
+                // What nobody can look at any more was not touched.
+                let touched = |file: &Difference| {
+                    let there = self.workspace.lstat(&to_path(&file.path));
+                    file.after.is_some() || matches!(there, Err(Errno::NOENT | Errno::NOTDIR))
+                };
+                return Err(match files {
+                    Ok(files) if !files.iter().any(touched) => error,
                     _ => SnapshotError::Halfway { before, why: error.to_string() },
                 });
             }

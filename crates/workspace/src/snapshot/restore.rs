@@ -47,13 +47,16 @@ pub enum Change {
     /// It stands in the snapshot, but a pipe, a socket or a device is in its place or on the way to it, which was left
     /// alone.
     KeptSpecial,
+    /// It stands in the snapshot, but a file is in its place that is not part of the history, which was left alone: it
+    /// cannot be read, is too large, or has just come.
+    KeptUnknown,
 }
 
 impl Change {
     /// Whether the file was deliberately not touched.
     #[must_use]
     pub fn is_kept(self) -> bool {
-        matches!(self, Self::KeptIgnored | Self::KeptRepository | Self::KeptSpecial)
+        matches!(self, Self::KeptIgnored | Self::KeptRepository | Self::KeptSpecial | Self::KeptUnknown)
     }
 }
 
@@ -167,8 +170,10 @@ impl Plan {
                 changes.push((Change::KeptIgnored, path));
                 continue;
             }
-            remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno))?;
-            changes.push((Change::Deleted, path));
+            match remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno)) {
+                Err(_) if self.stubborn => {}
+                done => changes.push(done.map(|()| (Change::Deleted, path))?),
+            }
         }
         for folder in self.gone_folders.iter().rev() {
             // Not empty means that something ignored lives there, which stays.
@@ -179,14 +184,19 @@ impl Plan {
             if ground.refuses(folder).is_some() {
                 continue;
             }
-            make_folder(workspace, folder).map_err(|errno| failed("make", folder, errno))?;
+            match make_folder(workspace, folder).map_err(|errno| failed("make", folder, errno)) {
+                Err(_) if self.stubborn => {}
+                done => done?,
+            }
         }
         let mut kept = BTreeMap::new();
         for file in self.come.iter().filter(|file| !rules.contains(&file.path)) {
             let path = to_path(&file.path);
             let above = ground.refuses(path.parent().unwrap_or(Path::new("")));
             let there = || if file.before.is_none() { workspace.lstat(&path).ok() } else { None };
-            if let Some(why) = above.or_else(|| there().map(|stat| in_place(workspace, &path, &stat))) {
+            if let Some(why) =
+                above.or_else(|| there().map(|stat| in_place(workspace, &path, &stat, rules.is_empty())))
+            {
                 kept.insert(file.path.clone(), why);
             }
         }
@@ -228,7 +238,10 @@ impl Plan {
                 Some(_) if ground.refuses(path.parent().unwrap_or(Path::new(""))).is_some() => continue,
                 Some(entry) => hand.put(&path, entry),
             };
-            put?;
+            match put {
+                Err(_) if self.stubborn => continue,
+                put => put?,
+            }
             done.insert(file.path.clone());
         }
         fresh.add(hand.fresh);
@@ -260,9 +273,16 @@ impl Plan {
 }
 
 /// What something that no snapshot holds is, in the place of a file that is to come.
-fn in_place(workspace: &Workspace, path: &Path, stat: &rustix::fs::Stat) -> Change {
-    let special = super::look::mode(stat).is_none() && !FileType::from_raw_mode(stat.st_mode).is_dir();
-    if special && !walk::leaves_out_file(workspace, path) { Change::KeptSpecial } else { Change::KeptIgnored }
+fn in_place(workspace: &Workspace, path: &Path, stat: &rustix::fs::Stat, same_rules: bool) -> Change {
+    let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+    if is_folder || walk::leaves_out_file(workspace, path) {
+        return Change::KeptIgnored;
+    }
+    match super::look::mode(stat) {
+        None => Change::KeptSpecial,
+        Some(_) if same_rules => Change::KeptUnknown,
+        Some(_) => Change::KeptIgnored,
+    }
 }
 
 /// Folders into which nothing is put, as far as was asked.

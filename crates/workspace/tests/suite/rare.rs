@@ -155,8 +155,21 @@ fn frozen_folder_child() {
     drop(snapshots);
     let snapshots = place.open();
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "three");
+    // Nor is it half done where nobody can look.
+    frozen(0o000);
+    let error = snapshots.restore("s", &who()).unwrap_err();
+    assert!(!matches!(error, SnapshotError::Halfway { .. }), "{error}");
+    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "three");
     frozen(0o755);
-    assert_eq!(snapshots.restore("s", &who()).unwrap().changes.len(), names.len());
+    // What cannot be read is left.
+    let readable = |mode| fs::set_permissions(root.join("b"), fs::Permissions::from_mode(mode)).unwrap();
+    readable(0o000);
+    let restored = snapshots.restore("s", &who()).unwrap();
+    assert_eq!(restored.changes.len(), names.len());
+    assert_eq!(restored.changes[1], (Change::KeptUnknown, "b".into()));
+    readable(0o644);
+    assert_eq!(fs::read_to_string(root.join("b")).unwrap(), "two");
+    assert_eq!(snapshots.restore("s", &who()).unwrap().changes, [(Change::Changed, "b".into())]);
     println!("nothing was lost");
 }
 
