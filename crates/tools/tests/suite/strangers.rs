@@ -79,6 +79,8 @@ async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
     let client = bench.client();
     // The server is up for one package: a symbol of the other is found all the same.
     client.ok("diagnostics", json!({"file_path": "mono/packages/a/src/index.ts"})).await;
+    let text = client.ok("workspace_symbols", json!({"query": "onlyh"})).await;
+    assert!(text.contains("1. mono/packages/b/src/only.ts:1:"), "{text}");
     let text = client.ok("find_definition", json!({"symbol": "onlyHere"})).await;
     assert!(text.contains("1. mono/packages/b/src/only.ts:1:17  "), "{text}");
     let plain = ["plain/lib/b.js", "plain/test/a.test.js", "plain/lib/c.js"];

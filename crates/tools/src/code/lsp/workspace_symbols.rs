@@ -52,9 +52,14 @@ async fn listed(call: &Call, args: &Args) -> Result<String, Trouble> {
     if query.is_empty() {
         return Err(ToolError::caller("workspace_symbols: `query` is empty").into());
     }
-    let files = call.blocking(|call| Ok(all_files(call))).await?;
+    let name = names::last(query).to_owned();
+    let look = move |call: &Call| {
+        let having = format!("(?i){}", regex::escape(&name));
+        Ok((all_files(call), files_matching(call, having)))
+    };
+    let (files, having) = call.blocking(look).await?;
     let Answers { mut hits, cuts, problems, unasked } =
-        ask_all(call, "workspace_symbols", query, files, false).await?;
+        ask_all(call, "workspace_symbols", query, files, having).await?;
     // Those that are called so come before those that only resemble it.
     let wanted = names::parts(query);
     hits.sort_by_key(|hit| !names::ends_with(&hit.path, &wanted));
@@ -83,7 +88,8 @@ pub(super) async fn exactly(
     let name = names::last(symbol).to_owned();
     let word = name.clone();
     let files = call.blocking(move |call| Ok(files_with(call, &[&word]))).await?;
-    let Answers { mut hits, problems, unasked, .. } = ask_all(call, tool, &name, files.clone(), true).await?;
+    let Answers { mut hits, problems, unasked, .. } =
+        ask_all(call, tool, &name, files.clone(), files.clone()).await?;
     let wanted = names::parts(symbol);
     let named = |hit: &&Hit| hit.path.last() == wanted.last() && !names::ends_with(&hit.path, &wanted);
     let files_of = |hits: &[&Hit]| {
@@ -179,23 +185,20 @@ struct Answers {
     unasked: Vec<Key>,
 }
 
-/// Asks the servers of these files, all at once; where the files are `named` for what is in them, with all of them known.
+/// Asks the servers of these files, all at once; those `having` the name are known to them.
 async fn ask_all(
     call: &Call,
     tool: &'static str,
     query: &str,
     files: Vec<PathBuf>,
-    named: bool,
+    having: Vec<PathBuf>,
 ) -> Result<Answers, Trouble> {
-    let some = files.clone();
-    let (projects, unasked) = call.blocking(move |call| Ok(projects(call, some))).await?;
+    let (projects, unasked) = call.blocking(move |call| Ok(projects(call, files))).await?;
     let asked = projects.into_iter().map(async |(key, detector, file)| {
         let server = up(call, tool, &key, detector).await?;
         // Some know no project before a file of it is open.
         fresh(call, &server, &file).await?;
-        if named {
-            strangers::show(call, &server, file.relative(), files.clone()).await?;
-        }
+        let left = strangers::show(call, &server, file.relative(), having.clone()).await?.left;
         let mut found = symbols(&server.ask(call, "workspace/symbol", json!({"query": query})).await?);
         let cut = server.client.kind().most_symbols().filter(|most| found.len() >= *most);
         let cut = cut
@@ -213,6 +216,7 @@ async fn ask_all(
                 path,
             }
         };
+        let cut = cut.or_else(|| (left > 0).then(|| strangers::left_out(left).trim_start().to_owned()));
         Ok::<_, Trouble>((found.into_iter().zip(shown).map(hit).collect::<Vec<Hit>>(), cut))
     });
     let (mut hits, mut cuts, mut problems) = (Vec::new(), Vec::new(), Vec::new());
