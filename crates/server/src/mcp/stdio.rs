@@ -3,20 +3,21 @@
 use super::{Handler, conformance::Conformance, lines::Lines};
 use rmcp::{ServiceExt, service::ServerInitializeError, transport::stdio_pipes};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use tools::{Access, Host};
 
-/// Serves the client until it closes its end or the server stops.
+/// Serves the client until it closes its end or `hang_up`, which lets answers leave that are ready.
 ///
 /// # Errors
 /// The client spoke, but not MCP.
-pub(crate) async fn stdio(host: &Arc<Host>) -> anyhow::Result<()> {
+pub(crate) async fn stdio(host: &Arc<Host>, hang_up: CancellationToken) -> anyhow::Result<()> {
     let session = host.session("stdio", Access::Full);
     let handler = Handler::new(host, None).of(Arc::clone(&session));
     let lines = Lines::new(stdio_pipes(), host.settings.limits.body_bytes);
     if host.settings.conformance {
-        wait(Conformance::new(handler).serve(lines).await).await
+        wait(Conformance::new(handler).serve_with_ct(lines, hang_up).await).await
     } else {
-        wait(handler.serve(lines).await).await
+        wait(handler.serve_with_ct(lines, hang_up).await).await
     }
 }
 
@@ -28,8 +29,8 @@ async fn wait<S: rmcp::Service<rmcp::RoleServer>>(
             serving.waiting().await?;
             Ok(())
         }
-        // A client that leaves before it said anything is not a failure.
-        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        // A client that leaves, or that we leave, before it said anything is not a failure.
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -62,3 +62,18 @@ fn a_signal_ends_stdio_too() {
     assert_eq!(client.process().wait().code(), Some(0));
     assert!(client.process().printed().contains("test_hold gone"));
 }
+
+#[test]
+fn a_signal_lets_a_short_call_end_over_stdio_and_refuses_new_ones() {
+    let workspace = Workspace::with(&[]);
+    let mut client = launch(&workspace).args(["--grace", "20s"]).stdio();
+    client.initialize();
+    let id = client.start_call("test_hold", json!({"milliseconds": 1500}));
+    printed(client.process(), "test_hold begun");
+    client.process().signal("TERM");
+    printed(client.process(), "stopping");
+    let refused = client.call("Glob", json!({"pattern": "*"})).err();
+    assert!(refused.contains("shutting down"), "{refused}");
+    assert_eq!(client.reply(id).ok(), "held");
+    assert_eq!(client.process().wait().code(), Some(0));
+}
