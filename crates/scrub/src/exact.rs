@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
+use crate::assign::looks_secret;
+use crate::lines::Lines;
 use crate::span::Span;
 use crate::words::Words;
 
@@ -49,6 +51,8 @@ enum Form {
     Base64 { before: bool, after: bool },
     /// A piece of a long base64 text, at this offset of it.
     Piece { whole: std::sync::Arc<str>, at: usize },
+    /// The line with this number of a secret of several.
+    Line { lines: Lines, number: usize },
 }
 
 impl Exact {
@@ -186,6 +190,7 @@ impl Needle {
                 let end = end + usize::from(*after && text.get(end).is_some_and(|b| is_base64(*b)));
                 Some((start, end))
             }
+            Form::Line { lines, number } => lines.around(text, start, *number),
             Form::Piece { whole, at } => Some(follow(text, start, end, whole.as_bytes(), *at)),
         }
     }
@@ -292,10 +297,33 @@ impl Forms {
             self.add(hex.to_uppercase(), kind, Form::Anywhere);
             self.add(hex, kind, Form::Anywhere);
         }
-        if value.contains('\n') {
-            for line in value.lines().map(str::trim).filter(|line| is_secret_line(line)) {
+        if let Some(lines) = Lines::of(value) {
+            self.add_lines(value, &lines, kind);
+        }
+    }
+
+    /// Lines and words that are worth hiding on their own, and all lines with something before each.
+    fn add_lines(&mut self, value: &str, lines: &Lines, kind: usize) {
+        for line in value.lines().map(str::trim) {
+            if is_secret_line(line) {
                 self.add(line.to_owned(), kind, Form::Anywhere);
             }
+            let words = line.split(|c: char| c.is_whitespace() || "\"'`,;".contains(c));
+            for word in words.filter(|word| *word != line) {
+                let word = word
+                    .split_once('=')
+                    .filter(|(_, value)| looks_secret(value))
+                    .map_or(word, |(_, value)| value);
+                if looks_secret(word) {
+                    self.add(word.to_owned(), kind, Form::Anywhere);
+                }
+            }
+        }
+        let (number, line) = lines.longest();
+        if line.len() >= MIN_SECRET {
+            // Two secrets may have it in common.
+            let form = Form::Line { lines: lines.clone(), number };
+            self.needles.push(Needle { text: line.into(), kind, form });
         }
     }
 

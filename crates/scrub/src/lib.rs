@@ -27,6 +27,7 @@
 mod assign;
 mod exact;
 mod json;
+mod lines;
 mod pem;
 mod rules;
 mod scrubber;

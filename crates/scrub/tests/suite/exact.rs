@@ -129,6 +129,40 @@ fn lines_of_a_key_file_count_on_their_own() {
     assert_eq!(scrubber.scrub("plain words here"), "plain words here");
 }
 
+/// `Read`, `Grep`, a diff and YAML put something before every line.
+#[test]
+fn a_secret_of_several_lines_is_found_behind_numbers_paths_and_indentation() {
+    let value = "{\n  \"type\": \"robot\",\n\n  \"phrase\": \"correct horse staple\",\n  \"key\": \"q9Zk2Lx7Wm4Rt8Vb3N\"\n}\n";
+    let scrubber = Scrubber::builder()
+        .secret("S", value)
+        .secret("T", "{\n  \"phrase\": \"correct horse staple\",\n}")
+        .build();
+    let each = |before: &dyn Fn(usize) -> String, end: &str| -> String {
+        value.lines().enumerate().map(|(n, line)| format!("{}{line}{end}", before(n + 1))).collect()
+    };
+    for text in [
+        each(&|_| String::new(), "\r\n"),
+        each(&|n| format!("{n}\t"), "\n"),
+        each(&|n| format!("{n:6}\t"), "\r\n"),
+        each(&|n| format!("dir/a.json:{n}:"), "\n"),
+        each(&|n| format!("a.json{0}{n}{0}", if n == 2 { ':' } else { '-' }), "\n"),
+        each(&|_| "    ".to_owned(), "\n"),
+        each(&|_| "+".to_owned(), "\n"),
+    ] {
+        let scrubbed = scrubber.scrub(&text);
+        for part in ["robot", "horse", "q9Zk", "phrase"] {
+            assert!(!scrubbed.contains(part), "{text}\n=>\n{scrubbed}");
+        }
+    }
+    assert_eq!(
+        scrubber.scrub("a.json:5:  \"key\": \"q9Zk2Lx7Wm4Rt8Vb3N\""),
+        "a.json:5:  \"key\": \"[REDACTED:secret:S]\""
+    );
+    for text in ["{\n  \"type\": \"robot\",\n}", "1\t\"phrase\": \"correct horse staple\",\n2\tx"] {
+        assert_eq!(scrubber.scrub(text), text, "a part that tells nothing");
+    }
+}
+
 prop_compose! {
     /// A secret of printable characters, now and then beyond ASCII or with blanks.
     pub(crate) fn secret()(value in "[!-~]{8,40}|[a-zé ]{3}[!-~]{6,20}[ -~]{2}x|[A-Za-z0-9+/]{60,120}") -> String { value }
