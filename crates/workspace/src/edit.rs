@@ -50,13 +50,20 @@ pub fn replace(bytes: &[u8], old: &str, new: &str, replace_all: bool) -> Result<
     if old.is_empty() {
         return Err(EditError::Empty);
     }
-    if old == new {
-        return Err(EditError::Same);
-    }
     let (encoding, bom) = text::encoding_of(bytes);
     let body = text::decode(bytes);
     if encoding != Encoding::Utf8 && text::encode_bytes(body.to_vec(), encoding, bom) != bytes {
         return Err(EditError::Malformed);
+    }
+    // a client that speaks of `\r\n` where the file has none means its line ends
+    let foreign = old.contains("\r\n") && memmem::find(&body, b"\r\n").is_none();
+    let (old, new) = match foreign {
+        true => (Cow::Owned(old.replace("\r\n", "\n")), Cow::Owned(new.replace("\r\n", "\n"))),
+        false => (Cow::Borrowed(old), Cow::Borrowed(new)),
+    };
+    let (old, new) = (old.as_ref(), new.as_ref());
+    if old == new {
+        return Err(EditError::Same);
     }
     let found = find(&body, old);
     let lines = line_numbers(&body, &found);
@@ -113,7 +120,7 @@ fn without_carriage_returns(body: &[u8]) -> (Vec<u8>, Vec<usize>) {
 
 /// `new` with the line ends of the place where it goes.
 fn dressed<'n>(body: &[u8], start: usize, end: usize, new: &'n str) -> Cow<'n, str> {
-    if !new.contains('\n') || new.contains("\r\n") {
+    if !new.contains('\n') {
         return Cow::Borrowed(new);
     }
     let crlf = match text::line_ending_of(body) {
@@ -126,7 +133,7 @@ fn dressed<'n>(body: &[u8], start: usize, end: usize, new: &'n str) -> Cow<'n, s
             newline.is_some_and(|at| at > 0 && body[at - 1] == b'\r')
         }
     };
-    if crlf { Cow::Owned(new.replace('\n', "\r\n")) } else { Cow::Borrowed(new) }
+    if crlf { Cow::Owned(new.replace("\r\n", "\n").replace('\n', "\r\n")) } else { Cow::Borrowed(new) }
 }
 
 fn line_numbers(body: &[u8], found: &[(usize, usize)]) -> Vec<u64> {
@@ -157,6 +164,12 @@ mod tests {
         assert_eq!(edited("\u{FEFF}a\nb\n", "a", "x"), "\u{FEFF}x\nb\n");
         assert_eq!(edited("a\nb\r\nc\r\nd\n", "b\nc", "q\nr"), "a\nq\r\nr\r\nd\n");
         assert_eq!(edited("a\r\nb", "\nb", "\nc"), "a\r\nc");
+        assert_eq!(
+            edited("a\nb\nc\n", "a\r\nb\r\n", "x\r\ny\nz\r\n"),
+            "x\ny\nz\nc\n",
+            "as the file has them"
+        );
+        assert_eq!(edited("a\r\nb\r\n", "a", "x\r\ny\nz"), "x\r\ny\r\nz\r\nb\r\n");
     }
 
     #[test]

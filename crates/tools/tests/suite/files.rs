@@ -400,3 +400,38 @@ async fn no_file_tool_writes_what_git_runs() {
     assert_eq!(get(&bench, ".git/config"), "[core]\n");
     assert!(!bench.root().join(".git/hooks").exists());
 }
+
+#[tokio::test]
+async fn grep_says_that_a_file_it_was_asked_for_is_binary() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("bin.dat", "needle\0needle\n");
+    let said = client.ok("Grep", json!({"pattern": "needle", "path": "bin.dat"})).await;
+    assert_eq!(
+        said,
+        "[not searched: bin.dat: byte 7 is NUL, so it is binary; `grep -a` in a shell searches all of it]\n"
+    );
+    bench.write("app.log", format!("needle\n{}\0\nneedle\n", "x\n".repeat(5000)));
+    let said = client.ok("Grep", json!({"pattern": "needle", "path": "app.log"})).await;
+    assert!(said.starts_with("app.log:1:needle\n[not searched: app.log: byte 10008 is NUL"), "{said}");
+    assert_eq!(client.ok("Grep", json!({"pattern": "nothing such"})).await, "no matches");
+}
+
+#[tokio::test]
+async fn a_patch_that_does_nothing_or_loses_lines_is_refused() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("a.txt", "one\ntwo\nthree\nfour\n");
+    read(&client, "a.txt").await;
+    for (hunks, why) in [
+        ("", "no hunk follows"),
+        ("@@ -1,2 +1,2 @@\n one\n two\n", "changes nothing"),
+        ("@@ -1,4 +1,4 @@\n one\n-two\n+TWO\nthree\n-four\n+FOUR\n", "\"three\" is no line of the hunk"),
+        ("@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n\n-three\n+THREE\n", "\"-three\" stands behind the end"),
+    ] {
+        let patch = format!("--- a/a.txt\n+++ b/a.txt\n{hunks}");
+        let said = client.err("apply_patch", json!({"patch": patch})).await;
+        assert!(said.contains(why) && said.contains("nothing was changed"), "{said}");
+    }
+    assert_eq!(get(&bench, "a.txt"), "one\ntwo\nthree\nfour\n");
+}

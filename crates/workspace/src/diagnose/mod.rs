@@ -323,6 +323,14 @@ mod tests {
     }
 
     #[test]
+    fn short_lines_count_together() {
+        let said = closest(b"1\n2\n3\n4\n5\n", "3\n4x\n5", "old_string");
+        assert!(said.starts_with("closest place: lines 3-5\nline 4: text differs"), "{said}");
+        let said = closest(b"1\n2\n3\n4\n5\n", "7\n8\n5", "old_string");
+        assert_eq!(said, "nothing in the file resembles it; Read the file again");
+    }
+
+    #[test]
     fn case_is_named() {
         let said = closest(b"let Value = 3;\n", "let value = 3;", "old_string");
         assert!(said.contains("upper and lower case differ"), "{said}");

@@ -9,6 +9,8 @@ const LOOKED_AT: usize = 32 << 20;
 /// Lines that are looked for as they are, the longest first, and the hits of each.
 const EXACT_LINES: usize = 6;
 const EXACT_HITS: usize = 64;
+/// A line of this many bytes tells something on its own.
+const TELLING: usize = 4;
 /// Lines that are kept of those most alike, by each measure.
 const KEPT: usize = 16;
 /// Byte pairs of one line that count.
@@ -27,12 +29,7 @@ pub(super) struct Place {
 
 /// The places at which something like `wanted` may begin, the best first.
 pub(super) fn find(text: &str, wanted: &[&str]) -> Vec<Place> {
-    let mut votes: HashMap<usize, usize> = HashMap::new();
-    for start in exact(text, wanted) {
-        *votes.entry(start).or_default() += 1;
-    }
-    let mut places: Vec<Place> =
-        votes.into_iter().map(|(start, votes)| Place { start, votes, likeness: 0.0 }).collect();
+    let mut places = voted(text, wanted, TELLING);
     if let Some((offset, longest)) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim().len()) {
         for (line, likeness) in alike(text, longest.trim()) {
             let start = lines_before(text, line, offset).unwrap_or(0);
@@ -42,16 +39,31 @@ pub(super) fn find(text: &str, wanted: &[&str]) -> Vec<Place> {
             }
         }
     }
+    if places.iter().all(|place| place.votes == 0 && place.likeness < super::LIKE) {
+        // Short lines stand everywhere; half of them where they should tell something.
+        let filled = wanted.iter().filter(|line| !line.trim().is_empty()).count().min(EXACT_LINES);
+        let short = voted(text, wanted, 1);
+        places.extend(short.into_iter().filter(|place| place.votes * 2 >= filled));
+    }
     places.sort_by(|a, b| {
         b.votes.cmp(&a.votes).then(b.likeness.total_cmp(&a.likeness)).then(a.start.cmp(&b.start))
     });
     places
 }
 
+/// The places at which lines of the text stand as they are, of those that have `least` bytes.
+fn voted(text: &str, wanted: &[&str], least: usize) -> Vec<Place> {
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for start in exact(text, wanted, least) {
+        *votes.entry(start).or_default() += 1;
+    }
+    votes.into_iter().map(|(start, votes)| Place { start, votes, likeness: 0.0 }).collect()
+}
+
 /// Where the text would begin, for every place at which one of its lines stands as it is.
-fn exact(text: &str, wanted: &[&str]) -> Vec<usize> {
+fn exact(text: &str, wanted: &[&str], least: usize) -> Vec<usize> {
     let mut lines: Vec<(usize, &str)> =
-        wanted.iter().map(|line| line.trim()).enumerate().filter(|(_, line)| line.len() >= 4).collect();
+        wanted.iter().map(|line| line.trim()).enumerate().filter(|(_, line)| line.len() >= least).collect();
     lines.sort_by_key(|(k, line)| (std::cmp::Reverse(line.len()), *k));
     lines.truncate(EXACT_LINES);
     let mut found = Vec::new();

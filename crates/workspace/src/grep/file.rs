@@ -143,6 +143,33 @@ impl<'w> Worker<'w> {
     }
 }
 
+/// What a search of a file that was asked for by name passes over without a word in a tree.
+pub(super) fn left_out(workspace: &Workspace, path: &Path, cancel: &AtomicBool) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut file = match workspace.root.open_at(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(errno) => return Some(format!("it cannot be opened: {}", io::Error::from(errno))),
+    };
+    let mut buffer = vec![0; 256 << 10];
+    let mut done = 0;
+    while !cancel.load(Ordering::Relaxed) {
+        let n = file.read(&mut buffer).ok().filter(|n| *n > 0)?;
+        if done == 0 && text::encoding_of(&buffer[..n]).0 != Encoding::Utf8 {
+            return None;
+        }
+        if let Some(nul) = memchr::memchr(0, &buffer[..n]) {
+            let at = done + nul;
+            let what = if at < text::BINARY_WINDOW { "it is binary" } else { "it is binary from there on" };
+            return Some(format!(
+                "byte {} is NUL, so {what}; `grep -a` in a shell searches all of it",
+                at + 1
+            ));
+        }
+        done += n;
+    }
+    None
+}
+
 fn usable<T>(made: &Result<T, String>) -> io::Result<&T> {
     made.as_ref().map_err(|why| io::Error::other(why.clone()))
 }

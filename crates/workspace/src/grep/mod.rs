@@ -167,7 +167,12 @@ impl Workspace {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             crate::read::check_regular(&stat, &query.path)?;
             let _ = search.run(&[start])?;
-            return Ok(search.summary());
+            let mut summary = search.summary();
+            if !summary.limited && summary.unsearched.is_empty() {
+                let why = file::left_out(self, start, cancel).map(|why| (query.path.to_string(), why));
+                summary.unsearched.extend(why);
+            }
+            return Ok(summary);
         }
         let need = Need::of(&query.pattern, query.case_insensitive, query.multiline);
         self.refresh_live(query.fresh);

@@ -74,6 +74,9 @@ pub enum PatchError {
         /// The file.
         path: ContainedPath,
     },
+    /// All its hunks put back what is there.
+    #[error("the patch changes nothing: what it adds is what it removes, or it has context lines only")]
+    Nothing,
     /// A path is wrong.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -125,6 +128,9 @@ impl Workspace {
             Change { workspace: self, seen, files: BTreeMap::new(), report: PatchReport::default() };
         for file in &plan.files {
             change.apply(file, &names)?;
+        }
+        if !change.files.values().any(State::differs) {
+            return Err(PatchError::Nothing);
         }
         change.commit()
     }

@@ -86,8 +86,12 @@ pub fn parse(patch: &str) -> Result<PatchPlan, PatchError> {
     let patch = patch.strip_suffix('\n').unwrap_or(patch);
     let mut lines = patch.split('\n').enumerate().peekable();
     let mut plan = PatchPlan::default();
+    // where each file's header stands, and whether it is one that hunks must follow
+    let mut headers: Vec<(usize, bool)> = Vec::new();
     // a git header opens a file; a `---` line that follows belongs to it
     let mut open = false;
+    // a line of a hunk that stands behind its end would be lost without a word
+    let mut after_hunk = false;
     while let Some((at, raw)) = lines.next() {
         let line = raw.strip_suffix('\r').unwrap_or(raw);
         let fail = |why: String| Err(PatchError::Parse { line: at + 1, why });
@@ -96,11 +100,21 @@ pub fn parse(patch: &str) -> Result<PatchPlan, PatchError> {
                 "this is not a unified diff; start each file with `--- a/path` and `+++ b/path`".into(),
             );
         }
+        if after_hunk && is_stray(line) && !is_header(line, lines.peek().map(|(_, next)| *next)) {
+            return fail(format!(
+                "{} stands behind the end of its hunk: begin every line of a hunk with a space, `+` or `-`, an empty \
+                 one too, and count it in the hunk's header",
+                clipped(line)
+            ));
+        }
+        after_hunk &= !line.starts_with("diff ") && !line.starts_with("From ");
         if let Some(names) = line.strip_prefix("diff --git ") {
             let (old, new) = git_names(names);
             plan.files.push(FilePatch { old, new, ..FilePatch::default() });
+            headers.push((at + 1, false));
             open = true;
-        } else if line.starts_with("--- ") && lines.peek().is_some_and(|(_, next)| next.starts_with("+++ ")) {
+        } else if is_header(line, lines.peek().map(|(_, next)| *next)) {
+            after_hunk = false;
             let next = lines.next().map_or("", |(_, next)| next);
             let (old, new) = header_names(&line[4..], next[4..].trim_end_matches('\r'));
             if old.is_none() && new.is_none() {
@@ -108,7 +122,9 @@ pub fn parse(patch: &str) -> Result<PatchPlan, PatchError> {
             }
             if !open {
                 plan.files.push(FilePatch::default());
+                headers.push((at + 1, true));
             }
+            headers.last_mut().into_iter().for_each(|(_, changes)| *changes = true);
             open = false;
             if let Some(file) = plan.files.last_mut() {
                 (file.old, file.new) = (old, new);
@@ -119,6 +135,7 @@ pub fn parse(patch: &str) -> Result<PatchPlan, PatchError> {
                 return fail("a hunk without a file; put `--- a/path` and `+++ b/path` before it".into());
             };
             file.hunks.push(hunk(at, line, &mut lines)?);
+            after_hunk = true;
         } else if open {
             extended(line, plan.files.last_mut()).map_err(|why| PatchError::Parse { line: at + 1, why })?;
         } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files ") {
@@ -131,10 +148,37 @@ pub fn parse(patch: &str) -> Result<PatchPlan, PatchError> {
             why: "no file header found; start each file with `--- a/path` and `+++ b/path`".into(),
         });
     }
+    for (file, (line, changes)) in plan.files.iter().zip(headers) {
+        if file.hunks.is_empty() && (changes || file.old == file.new && file.executable.is_none()) {
+            let why =
+                "no hunk follows this header; start each change with `@@ -line,count +line,count @@`".into();
+            return Err(PatchError::Parse { line, why });
+        }
+    }
     match plan.files.iter().find(|file| file.old.is_none() && file.new.is_none()) {
         Some(_) => Err(PatchError::Parse { line: 1, why: "a file header without a file name".into() }),
         None => Ok(plan),
     }
+}
+
+/// Whether a file begins here.
+fn is_header(line: &str, next: Option<&str>) -> bool {
+    line.starts_with("--- ") && next.is_some_and(|next| next.starts_with("+++ "))
+}
+
+/// Whether a line outside of a hunk would be part of one. `-- ` and `---` are how mails end and begin.
+fn is_stray(line: &str) -> bool {
+    line.starts_with(['+', '-']) && !matches!(line.trim_end(), "--" | "---")
+}
+
+/// Whether a hunk may end with this line, though it says that more follows.
+fn may_end(line: &str) -> bool {
+    ["diff ", "@@", "index ", "Index: ", "From ", "```", "***"].iter().any(|start| line.starts_with(start))
+}
+
+fn clipped(line: &str) -> String {
+    let short: String = line.chars().take(80).collect();
+    format!("{:?}{}", short, if short.len() < line.len() { "…" } else { "" })
 }
 
 /// The lines between `diff --git` and the first hunk.
@@ -240,7 +284,7 @@ fn hunk<'p>(
         ..Hunk::default()
     };
     let mut last_is_new = false;
-    while let Some(&(_, raw)) = lines.peek() {
+    while let Some(&(number, raw)) = lines.peek() {
         let counted = old_left > 0 || new_left > 0;
         let text = raw.strip_suffix('\r').unwrap_or(raw);
         let line = match text.as_bytes().first() {
@@ -256,6 +300,15 @@ fn hunk<'p>(
             Some(b'+') => Line::Added(text[1..].to_owned()),
             // editors strip the blank that marks an empty context line
             None if counted || counts.is_none() => Line::Context(String::new()),
+            Some(_) if (counted || counts.is_none()) && !may_end(text) => {
+                return Err(PatchError::Parse {
+                    line: number + 1,
+                    why: format!(
+                        "{} is no line of the hunk {header:?}: begin it with a space (as it is), `-` (goes) or `+` (new)",
+                        clipped(text)
+                    ),
+                });
+            }
             _ => break,
         };
         lines.next();
@@ -308,6 +361,16 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_around_patches_is_passed_over() {
+        let mails = "From 1\nSubject: x\n\n- one\n---\n f | 2 +-\n\ndiff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n\
+            @@ -1,2 +1,2 @@\n-a\n+b\n c\n-- \n2.43\n\nFrom 2\nSubject: y\n\n- two\n---\n f | 2 +-\n\ndiff --git a/g b/g\n\
+            --- a/g\n+++ b/g\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n-- \n2.43\n";
+        assert_eq!(names(mails), [(p("f"), p("f"), 1), (p("g"), p("g"), 1)]);
+        let fenced = "```diff\n--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n-a\n+b\n```\nThis does it.\n";
+        assert_eq!(names(fenced), [(p("f"), p("f"), 1)]);
+    }
+
+    #[test]
     fn a_removed_line_that_looks_like_a_header() {
         let patch = "--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,1 @@\n--- comment\n+++ x\n-b\n--- a/r\n+++ b/r\n@@ -1 +1 @@\n-a\n+b\n";
         let plan = parse(patch).unwrap();
@@ -323,6 +386,17 @@ mod tests {
             ("*** Begin Patch\n", "not a unified diff"),
             ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "is empty"),
             ("diff --git a/l b/l\nnew file mode 120000\n", "symlinks"),
+            ("--- a/x\n+++ b/x\n", "line 1 of the patch: no hunk follows"),
+            ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\ndiff --git a/y b/y\n", "line 6 of the patch: no hunk"),
+            (
+                "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n-a\n+b\nc\n-d\n+e\n",
+                "line 6 of the patch: \"c\" is no line",
+            ),
+            ("--- a/x\n+++ b/x\n@@\n-a\n+b\nc\n-d\n+e\n", "line 6 of the patch: \"c\" is no line"),
+            (
+                "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n\n-d\n+e\n",
+                "line 7 of the patch: \"-d\" stands behind",
+            ),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text:?}: {error}");
