@@ -20,6 +20,8 @@ const MIN_ENCODED: usize = 6;
 /// Longer base64 forms are searched by their pieces, because tools wrap them over lines.
 const MAX_UNWRAPPED: usize = 48;
 const PIECE: usize = 24;
+/// A line of base64 that ends with this many characters may go on in the next.
+const WRAPPED: usize = 32;
 /// A line of a secret with several lines is a secret of its own from this length on.
 const MIN_LINE: usize = 16;
 
@@ -101,6 +103,33 @@ impl Exact {
         let Some(words) = &self.words else { return };
         self.find_in(words, text.as_bytes(), |start, end, kind| spans.push(Span { start, end, kind }));
         self.find_url_encoded(words, text, spans);
+        self.find_wrapped(words, text.as_bytes(), spans);
+    }
+
+    /// Searches both sides of every line end within base64 as one: a secret in a longer text may stand on both.
+    fn find_wrapped(&self, words: &Words<MIN_SECRET>, text: &[u8], spans: &mut Vec<Span>) {
+        for newline in memchr::memchr_iter(b'\n', text) {
+            let Some(end) = wrapped_end(text, newline) else { continue };
+            let Some(next) = line_text_after(text, end) else { continue };
+            let before = end.saturating_sub(MAX_UNWRAPPED)..end;
+            let after = next..text.len().min(next + MAX_UNWRAPPED);
+            let bytes = [&text[before.clone()], &text[after.clone()]].concat();
+            let last = after.end;
+            let origin: Vec<usize> = before.chain(after).chain([last]).collect();
+            self.find_in(words, &bytes, |start, stop, kind| {
+                if origin[start] < end && origin[stop - 1] >= next {
+                    spans.push(Span { start: origin[start], end: origin[stop - 1] + 1, kind });
+                }
+            });
+        }
+    }
+
+    /// Where the last line of `text` starts, if it is base64 that may go on in the next.
+    pub(crate) fn wraps_at(&self, text: &str) -> Option<usize> {
+        self.words.as_ref()?;
+        let newline = text.len().checked_sub(1)?;
+        wrapped_end(text.as_bytes(), newline)?;
+        Some(memchr::memrchr(b'\n', &text.as_bytes()[..newline]).map_or(0, |before| before + 1))
     }
 
     fn find_in(&self, words: &Words<MIN_SECRET>, text: &[u8], mut found: impl FnMut(usize, usize, usize)) {
@@ -194,6 +223,13 @@ impl Needle {
             Form::Piece { whole, at } => Some(follow(text, start, end, whole.as_bytes(), *at)),
         }
     }
+}
+
+/// Where the text of the line ends that `newline` ends, if that is base64 to its end.
+fn wrapped_end(text: &[u8], newline: usize) -> Option<usize> {
+    let end = newline - usize::from(newline > 0 && text[newline - 1] == b'\r');
+    let tail = &text[end.checked_sub(WRAPPED)?..end];
+    tail.iter().rev().all(|byte| is_base64(*byte)).then_some(end)
 }
 
 fn base64_ends(text: &[u8], end: usize) -> bool {

@@ -107,6 +107,9 @@ impl StreamScrubber {
         if let Some(start) = self.scrubber.exact().begins_at(text) {
             cut = cut.min(start);
         }
+        if let Some(start) = self.scrubber.exact().wraps_at(text) {
+            cut = cut.min(start);
+        }
         if let Some(last) = spans.last()
             && self.scrubber.exact().wraps()
             && text[last.end..].trim().is_empty()

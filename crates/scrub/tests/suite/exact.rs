@@ -129,6 +129,31 @@ fn lines_of_a_key_file_count_on_their_own() {
     assert_eq!(scrubber.scrub("plain words here"), "plain words here");
 }
 
+/// `base64 .env`: the secret is short, what it stands in is not.
+#[test]
+fn a_short_secret_on_both_sides_of_a_line_end_of_base64_is_found() {
+    let value = "zq!Tr0ub4dor/& +x=9";
+    let scrubber = Scrubber::builder().secret("S", value).build();
+    for before in 30..60 {
+        let encoded = STANDARD.encode(format!("{}{value}{}", "x".repeat(before), "y".repeat(40)));
+        let telling = telling(value, &"x".repeat(before), &encoded);
+        for (end, number) in [("\n", false), ("\r\n", false), ("\n", true)] {
+            let lines = encoded.as_bytes().chunks(76).map(|l| std::str::from_utf8(l).expect("ASCII"));
+            let lines =
+                (1..).zip(lines).map(|(n, l)| if number { format!("{n}\t{l}") } else { l.to_owned() });
+            let text = lines.collect::<Vec<_>>().join(end) + end;
+            let mut stream = scrubber.stream();
+            let streamed: String = text.as_bytes().chunks(7).map(|chunk| stream.push(chunk)).collect();
+            for scrubbed in [scrubber.scrub(&text).into_owned(), streamed + &stream.finish()] {
+                for part in [&telling[..8], &telling[telling.len() - 8..]] {
+                    assert!(!scrubbed.replace(['\r', '\n'], "").contains(part), "{text}\n=>\n{scrubbed}");
+                }
+                assert!(scrubbed.contains("[REDACTED:secret:S]"), "{text}\n=>\n{scrubbed}");
+            }
+        }
+    }
+}
+
 /// `Read`, `Grep`, a diff and YAML put something before every line.
 #[test]
 fn a_secret_of_several_lines_is_found_behind_numbers_paths_and_indentation() {
