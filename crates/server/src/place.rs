@@ -246,11 +246,17 @@ impl Strongest {
         })
     }
 
-    fn in_force(&self) -> &dyn Sandbox {
-        match &self.found().sandbox {
+    fn in_force(&self) -> Result<&dyn Sandbox, Outcome> {
+        if self.found.get().is_none()
+            && let Some(gone) = self.template.missing_workspace()
+        {
+            let why = format!("the workspace {} is gone; put it back", gone.display());
+            return Err(Outcome::Refused { why });
+        }
+        Ok(match &self.found().sandbox {
             Some(sandbox) => sandbox,
             None => &self.otherwise,
-        }
+        })
     }
 }
 
@@ -261,7 +267,10 @@ impl Sandbox for Strongest {
 
     fn spawn(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async {
-            let mut response = self.in_force().spawn(request).await;
+            let mut response = match self.in_force() {
+                Ok(sandbox) => sandbox.spawn(request).await,
+                Err(refused) => return Response::nothing(refused),
+            };
             response.notes.extend(self.found().remark.clone());
             response
         })
@@ -284,7 +293,8 @@ impl Sandbox for Strongest {
             made
         });
         // Without isolation nobody is kept from anything.
-        (!to.read_only || narrowed.found().sandbox.is_some()).then_some(narrowed as Arc<dyn Sandbox>)
+        (!to.read_only || narrowed.in_force().is_ok() && narrowed.found().sandbox.is_some())
+            .then_some(narrowed as Arc<dyn Sandbox>)
     }
 
     fn closer(&self) -> Option<&dyn Closer> {
@@ -311,7 +321,7 @@ impl Closer for Strongest {
 impl StreamingSandbox for Strongest {
     fn start(&self, request: StartRequest) -> BoxFuture<'_, Result<Process, Outcome>> {
         Box::pin(async {
-            let Some(streaming) = self.in_force().streaming() else {
+            let Some(streaming) = self.in_force()?.streaming() else {
                 return Err(Outcome::Refused { why: "this sandbox cannot keep a process".to_owned() });
             };
             let mut process = streaming.start(request).await?;
@@ -437,6 +447,25 @@ mod tests {
         let found = in_force(&settings, probe(&settings));
         assert!(found.text.starts_with("none: ") && found.text.contains("workspace /"), "{}", found.text);
         assert!(found.guarantees().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_is_gone_is_no_reason_to_go_without() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("w");
+        let sandbox = Strongest::new(&settings(root.to_str().unwrap()));
+        let response = sandbox.spawn(Request::new("true")).await;
+        assert!(
+            matches!(&response.outcome, Outcome::Refused { why } if why.contains("is gone")),
+            "{response:?}"
+        );
+        let request = StartRequest { command: "true".into(), ..StartRequest::default() };
+        assert!(matches!(sandbox.start(request).await, Err(Outcome::Refused { .. })));
+        std::fs::create_dir(&root).unwrap();
+        assert!(
+            sandbox.in_force().is_ok() && sandbox.found().remark.is_none(),
+            "isolated as soon as it is back"
+        );
     }
 
     #[test]

@@ -26,6 +26,10 @@ const MAX_TEXT: usize = 400 * 1024;
 /// No picture is larger than this, for the same reason.
 const MAX_IMAGE: usize = 700 * 1024;
 
+/// Tools that work on what a session holds, also when the workspace is gone.
+const WITHOUT_FILES: [&str; 6] =
+    ["BashOutput", "KillShell", "watch_process_events", "last_test_failures", "secret", "secrets_available"];
+
 /// Arguments that the pipeline itself takes out of every call.
 #[derive(Default)]
 struct Envelope {
@@ -82,13 +86,17 @@ impl Session {
             return self.attend(job, Some(reservation), envelope.wait, &caller).await;
         }
         let slot = self.slot()?;
+        let place = self.host.workspace(envelope.workspace.as_deref())?;
+        if !WITHOUT_FILES.contains(&spec.name) {
+            place.in_place()?;
+        }
         let stop = self.cancel.child_token();
         let (runtime, progress) = (self.host.runtime(), Progress::scrubbed(&self.host));
         // What may be withheld at the end must not leave in pieces before.
         let progress = if runtime.hooks.may_withhold(name) { progress.mute() } else { progress };
         let call = Call {
             session: Arc::clone(self),
-            workspace: self.host.workspace(envelope.workspace.as_deref())?,
+            workspace: place,
             cancel: stop.clone(),
             progress,
             runtime,

@@ -40,6 +40,13 @@ impl Root {
         &self.path
     }
 
+    /// Whether that path still leads to it. `None`: it leads nowhere.
+    pub(crate) fn in_place(&self) -> Option<bool> {
+        let there = rustix::fs::stat(&self.path).ok()?;
+        let own = rustix::fs::fstat(&self.fd).ok()?;
+        Some((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
+    }
+
     /// Opens `relative`, in which no component may be a symlink (the last one may with `PATH | NOFOLLOW`).
     pub(crate) fn open_at(&self, relative: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };

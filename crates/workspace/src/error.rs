@@ -133,6 +133,16 @@ pub enum FileError {
         /// The file.
         path: String,
     },
+    /// The workspace's own folder is no longer where it was.
+    #[error(
+        "the workspace's folder {path} {what} since the server started; put it back, or start the server again"
+    )]
+    Gone {
+        /// The folder.
+        path: String,
+        /// What became of it.
+        what: &'static str,
+    },
     /// Another process holds the file's lock.
     #[error("{path} is locked by another process; try again when it is done")]
     Locked {

@@ -122,6 +122,17 @@ impl Workspace {
         &self.canonical
     }
 
+    /// Refuses when the root's path no longer leads to the folder that was opened: files would be looked for in another
+    /// folder than the one that programs run in.
+    pub fn in_place(&self) -> Result<(), FileError> {
+        let what = match self.root.in_place() {
+            Some(true) => return Ok(()),
+            Some(false) => "was replaced by another",
+            None => "was removed or moved",
+        };
+        Err(FileError::Gone { path: quoted(&self.canonical).into_owned(), what })
+    }
+
     /// What `path` means here: absolute or relative to the root, symlinks followed while they stay inside.
     ///
     /// A path that does not exist resolves too, so that it can be created. A name that cannot be written plainly

@@ -232,6 +232,13 @@ impl Builder {
         }
     }
 
+    /// The first of the workspaces that is not there, which is no reason to go without isolation.
+    #[must_use]
+    pub fn missing_workspace(&self) -> Option<&std::path::Path> {
+        let there = |workspace: &&PathBuf| !workspace.is_dir();
+        self.profile.workspaces.iter().find(there).map(PathBuf::as_path)
+    }
+
     fn check_workspaces(&self) -> Result<(), FactoryError> {
         for workspace in &self.profile.workspaces {
             let path = std::fs::canonicalize(workspace).map_err(|error| {

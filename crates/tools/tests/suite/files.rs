@@ -435,3 +435,31 @@ async fn a_patch_that_does_nothing_or_loses_lines_is_refused() {
     }
     assert_eq!(get(&bench, "a.txt"), "one\ntwo\nthree\nfour\n");
 }
+
+#[tokio::test]
+async fn a_workspace_that_is_gone_or_replaced_is_named() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("a.txt", "one\n");
+    read(&client, "a.txt").await;
+    let (root, aside) = (bench.root().to_owned(), bench.root().with_extension("aside"));
+    fs::rename(&root, &aside).unwrap();
+    let calls = [
+        ("Read", json!({"file_path": "a.txt"})),
+        ("Glob", json!({"pattern": "*"})),
+        ("Grep", json!({"pattern": "one"})),
+        ("Write", json!({"file_path": "b.txt", "content": "b"})),
+        ("Bash", json!({"command": "true"})),
+    ];
+    for what in ["was removed or moved", "was replaced by another"] {
+        for (tool, args) in &calls {
+            let said = client.err(tool, args.clone()).await;
+            assert!(said.contains(what) && said.contains("start the server again"), "{tool}: {said}");
+        }
+        client.ok("secrets_available", json!({})).await;
+        let _ = fs::create_dir(&root);
+    }
+    fs::remove_dir(&root).unwrap();
+    fs::rename(&aside, &root).unwrap();
+    assert_eq!(read(&client, "a.txt").await, "1\tone\n");
+}
