@@ -18,7 +18,7 @@ use serde_json::json;
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
     path::{Path, PathBuf},
-    sync::PoisonError,
+    sync::{Arc, MutexGuard, PoisonError},
 };
 
 /// Files that are shown at once.
@@ -33,6 +33,8 @@ const ROUNDS: usize = 3;
 pub(super) struct Gathered {
     stand: u64,
     asked: HashMap<(PathBuf, Position), Shown>,
+    /// The files of the project that was last asked for.
+    members: Arc<HashSet<PathBuf>>,
 }
 
 fn limited(server: &Running) -> bool {
@@ -179,9 +181,17 @@ pub(super) async fn show(
     if files.is_empty() {
         return Ok(Shown::default());
     }
-    let near_there = server.theirs(near);
-    let members = server.in_time(call, server.client.project_files(&near_there)).await?;
-    let members: HashSet<PathBuf> = members.iter().filter_map(|path| server.ours(path)).collect();
+    let stand = server.stand();
+    let members = match server.members(near, stand) {
+        Some(members) => members,
+        None => {
+            let near = server.theirs(near);
+            let members = server.in_time(call, server.client.project_files(&near)).await?;
+            let members = Arc::new(members.iter().filter_map(|path| server.ours(path)).collect());
+            server.at_stand(stand).members = Arc::clone(&members);
+            members
+        }
+    };
     files.retain(|file| !members.contains(file));
     files.sort_by_key(|file| std::cmp::Reverse(shared(file, near)));
     let left = files.len().saturating_sub(SHOWN);
@@ -264,11 +274,22 @@ impl Running {
     }
 
     fn has_asked(&self, place: (PathBuf, Position), stand: u64, shown: Shown) {
+        self.at_stand(stand).asked.insert(place, shown);
+    }
+
+    /// The files of the project that a file belongs to, if they are known.
+    fn members(&self, file: &Path, stand: u64) -> Option<Arc<HashSet<PathBuf>>> {
+        let members = Arc::clone(&self.at_stand(stand).members);
+        members.contains(file).then_some(members)
+    }
+
+    /// What is known since the last change.
+    fn at_stand(&self, stand: u64) -> MutexGuard<'_, Gathered> {
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         if gathered.stand != stand {
-            *gathered = Gathered { stand, asked: HashMap::new() };
+            *gathered = Gathered { stand, ..Gathered::default() };
         }
-        gathered.asked.insert(place, shown);
+        gathered
     }
 }
 
