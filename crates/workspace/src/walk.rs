@@ -35,6 +35,8 @@ pub(crate) struct Folder {
 pub(crate) trait Visit: Send {
     /// A folder was opened and is about to be listed.
     fn folder(&mut self, _path: &Path, _fd: BorrowedFd<'_>) {}
+    /// A folder could not be opened.
+    fn closed(&mut self, _path: &Path) {}
     /// A regular file was found, in a folder that is open.
     fn file(&mut self, folder: BorrowedFd<'_>, path: &Path);
     /// A symlink was found.
@@ -172,7 +174,10 @@ pub(crate) fn list(
     children: &mut Vec<Folder>,
 ) -> usize {
     // a folder that vanished, or that we may not read, holds nothing for us
-    let Ok(fd) = root.open_dir(&folder.path) else { return 0 };
+    let Ok(fd) = root.open_dir(&folder.path) else {
+        visitor.closed(&folder.path);
+        return 0;
+    };
     visitor.folder(&folder.path, fd.as_fd());
     let present = read_names(fd.as_fd(), scratch, &mut |name| visitor.litter(fd.as_fd(), name));
     if present.git && !folder.path.as_os_str().is_empty() && !visitor.nested_repository(&folder.path) {

@@ -372,9 +372,14 @@ impl Snapshots {
         })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
         let changes = self.put_in_place(&mut state, planned)?;
-        let large =
-            state.steps.last().map(|step| step.note.left_out.iter().map(|path| to_path(path)).collect());
-        let (name, large) = (name.to_owned(), large.unwrap_or_default());
+        // The last step is this one's, if anything changed.
+        let left_out = state.steps.last().map(|step| &step.note.left_out);
+        let is_large = |(change, path): &&(Change, PathBuf)| {
+            let path = path.as_os_str().as_bytes();
+            !change.is_kept() && left_out.is_some_and(|left_out| left_out.contains(path))
+        };
+        let large = changes.iter().filter(is_large).map(|(_, path)| path.clone()).collect();
+        let name = name.to_owned();
         Ok(Restored { name, description: commit.message, before, changes, large })
     }
 

@@ -107,8 +107,9 @@ impl Sweep<'_> {
         let reach = Reach { start, depth: usize::MAX, cancel: &AtomicBool::new(false) };
         let parts = walk::walk(self.workspace, &reach, Listing::default);
         let mut present = HashSet::new();
-        let (mut files, mut nested) = (Vec::new(), BTreeSet::new());
+        let (mut files, mut nested, mut closed) = (Vec::new(), BTreeSet::new(), Vec::new());
         for part in parts {
+            closed.extend(part.closed);
             present.extend(part.files.iter().map(|path| path.as_os_str().as_bytes().to_vec()));
             files.extend(part.files);
             for (path, stamp) in part.folders {
@@ -117,6 +118,11 @@ impl Sweep<'_> {
                 found.folders.push((path, stamp));
             }
             nested.extend(part.nested);
+        }
+        // That one can be read again shows in its own stamp only, which nobody has.
+        for above in closed.iter().filter_map(|path| path.parent()) {
+            let above = above.as_os_str().as_bytes();
+            found.folders.iter_mut().filter(|(path, _)| path == above).for_each(|(_, stamp)| *stamp = None);
         }
         let base = start.as_os_str().as_bytes();
         if let Some(known) = self.seen.folder(base) {
@@ -336,9 +342,14 @@ struct Listing {
     files: Vec<Box<Path>>,
     folders: Vec<(Box<Path>, Option<Stamp>)>,
     nested: Vec<PathBuf>,
+    closed: Vec<PathBuf>,
 }
 
 impl Visit for Listing {
+    fn closed(&mut self, path: &Path) {
+        self.closed.push(path.to_owned());
+    }
+
     fn folder(&mut self, path: &Path, fd: BorrowedFd<'_>) {
         // Under such a name git would find a repository where it does not tell large letters from small ones: nothing
         // is put back there, so nothing of it is kept.
