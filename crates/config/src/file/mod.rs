@@ -144,6 +144,11 @@ impl RuntimeConfig {
         self.default_sandbox = spec.tools.default_sandbox;
         self.tools = spec.tools.enabled;
         self.denylist = spec.tools.denylist;
+        for (index, entry) in self.denylist.iter().flatten().enumerate() {
+            if let Some(why) = never_refused(entry) {
+                return Err(self.wrong(&format!("spec.tools.denylist[{index}]"), why));
+            }
+        }
         self.languages = spec.languages.into_iter().map(|(id, block)| (id, block.sandbox)).collect();
         self.patterns = spec.scrub.patterns;
         for (name, block) in spec.hooks {
@@ -373,6 +378,15 @@ fn explain(path: &str, inner: &str) -> String {
         _ if inner.starts_with("invalid type: null") => format!("{around}: {NO_VALUE}"),
         _ => format!("{around}: {inner}"),
     }
+}
+
+/// Why an entry of the denylist would refuse nothing.
+fn never_refused(entry: &str) -> Option<&'static str> {
+    let mut words = entry.split_whitespace();
+    let Some(first) = words.next() else { return Some("an empty entry refuses nothing; name a command") };
+    let inner = first.strip_suffix('*').unwrap_or(first).contains('*');
+    (inner || words.any(|word| word.contains('*')))
+        .then_some("`*` may stand at the end of the command's name alone, as in mkfs*")
 }
 
 /// `; did you mean "…"?` for a word that is not known, or nothing when none is close.

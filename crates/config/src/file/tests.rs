@@ -176,3 +176,15 @@ fn undo_and_secrets_have_switches() {
     assert!(wrong("  undo: { keep: 0 }\n").contains("spec.undo.keep: must be above 0"));
     assert!(wrong("  undo: { max_age: soon }\n").contains("spec.undo.max_age"));
 }
+
+#[test]
+fn an_entry_of_the_denylist_that_refuses_nothing_is_named() {
+    let said = wrong("  tools: { denylist: [curl, \" \"] }\n");
+    assert!(said.contains("spec.tools.denylist[1]: an empty entry refuses nothing"), "{said}");
+    for entry in ["*curl", "git pu*"] {
+        let said = wrong(&format!("  tools: {{ denylist: [\"{entry}\"] }}\n"));
+        assert!(said.contains("spec.tools.denylist[0]: `*` may stand at the end"), "{said}");
+    }
+    let fine = "apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n  tools: { denylist: [\"mkfs*\", git push] }\n";
+    assert_eq!(parse(fine).unwrap().denylist.map(|list| list.len()), Some(2));
+}

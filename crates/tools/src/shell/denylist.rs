@@ -65,10 +65,15 @@ impl Default for Denylist {
 }
 
 impl Denylist {
-    /// A list of command names. A name may end in `*`; further words (`git push`) must follow it literally.
+    /// A list of command names. A name may end in `*`; further words (`git push`) must follow it literally. Of a path
+    /// the name counts: whoever is kept from one way to a program must not find another.
     pub(crate) fn new(tokens: Vec<String>) -> Self {
         let entry = |token: String| {
-            let words: Vec<String> = token.split_whitespace().map(|word| ascii(word).into_owned()).collect();
+            let mut words: Vec<String> =
+                token.split_whitespace().map(|word| ascii(word).into_owned()).collect();
+            if let Some(first) = words.first_mut() {
+                *first = base_name(first).to_owned();
+            }
             (!words.is_empty()).then_some(Entry { token, words })
         };
         Self(tokens.into_iter().filter_map(entry).collect())

@@ -290,6 +290,11 @@ fn operators_replace_the_list() {
         list.check("a && rmdir x").err().map(|d| (d.token, d.word)),
         Some(("rm*".into(), "rmdir".into()))
     );
+    let paths = Denylist::new(vec!["/usr/bin/curl".into()]);
+    for command in ["curl x", "/usr/bin/curl x", "/opt/bin/curl x"] {
+        let denied = paths.check(command).unwrap_err();
+        assert_eq!(denied.token, "/usr/bin/curl", "{command}");
+    }
     assert_eq!(Denylist::new(Vec::new()).check("sudo x"), Ok(()));
 }
 
