@@ -463,3 +463,23 @@ async fn a_workspace_that_is_gone_or_replaced_is_named() {
     fs::rename(&aside, &root).unwrap();
     assert_eq!(read(&client, "a.txt").await, "1\tone\n");
 }
+
+#[tokio::test]
+async fn a_patch_deletes_no_file_by_the_name_of_a_link() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("real.txt", "one\n");
+    symlink("real.txt", bench.root().join("link.txt")).unwrap();
+    read(&client, "link.txt").await;
+    for patch in [
+        "--- a/link.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
+        "diff --git a/link.txt b/new.txt\nrename from link.txt\nrename to new.txt\n",
+    ] {
+        let said = client.err("apply_patch", json!({"patch": patch})).await;
+        assert!(said.starts_with("link.txt is a symlink to real.txt"), "{said}");
+        assert_eq!(get(&bench, "link.txt"), "one\n");
+    }
+    let through = "--- a/link.txt\n+++ b/link.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    client.ok("apply_patch", json!({"patch": through})).await;
+    assert_eq!(get(&bench, "real.txt"), "two\n");
+}

@@ -74,6 +74,14 @@ pub enum PatchError {
         /// The file.
         path: ContainedPath,
     },
+    /// It deletes or renames a symlink, which would take away what that leads to.
+    #[error("{path} is a symlink to {target}; delete or rename it with a command, or name {target} itself")]
+    Link {
+        /// The symlink.
+        path: ContainedPath,
+        /// The file it leads to.
+        target: ContainedPath,
+    },
     /// All its hunks put back what is there.
     #[error("the patch changes nothing: what it adds is what it removes, or it has context lines only")]
     Nothing,
@@ -200,6 +208,7 @@ impl Change<'_> {
                 return Err(PatchError::Leftover { path: old.clone() });
             }
             if !file.copy {
+                self.not_a_link(file, old)?;
                 self.state(old)?.now = None;
             }
         }
@@ -213,6 +222,12 @@ impl Change<'_> {
         state.like = state.like.or(like);
         state.executable = file.executable.or(state.executable);
         Ok(())
+    }
+
+    fn not_a_link(&self, file: &FilePatch, target: &ContainedPath) -> Result<(), PatchError> {
+        let Some(name) = &file.old else { return Ok(()) };
+        let path = self.workspace.resolve_entry(name)?;
+        if path == *target { Ok(()) } else { Err(PatchError::Link { path, target: target.clone() }) }
     }
 
     /// The content of a file that the patch changes, which must be what the caller has read.
