@@ -16,6 +16,8 @@ pub(crate) struct Root {
     path: PathBuf,
     resolve: ResolveFlags,
     device: Option<u64>,
+    /// Device and inode.
+    identity: (u64, u64),
     no_openat2: AtomicBool,
 }
 
@@ -27,12 +29,14 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let stat = rustix::fs::fstat(&fd)?;
         let mut device = None;
         if !cross_mounts {
             resolve |= ResolveFlags::NO_XDEV;
-            device = Some(rustix::fs::fstat(&fd)?.st_dev);
+            device = Some(stat.st_dev);
         }
-        Ok(Self { fd, path: path.to_owned(), resolve, device, no_openat2: AtomicBool::new(false) })
+        let (path, identity) = (path.to_owned(), (stat.st_dev, stat.st_ino));
+        Ok(Self { fd, path, resolve, device, identity, no_openat2: AtomicBool::new(false) })
     }
 
     /// Where it was when it was opened.
@@ -43,8 +47,7 @@ impl Root {
     /// Whether that path still leads to it. `None`: it leads nowhere.
     pub(crate) fn in_place(&self) -> Option<bool> {
         let there = rustix::fs::stat(&self.path).ok()?;
-        let own = rustix::fs::fstat(&self.fd).ok()?;
-        Some((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
+        Some((there.st_dev, there.st_ino) == self.identity)
     }
 
     /// Opens `relative`, in which no component may be a symlink (the last one may with `PATH | NOFOLLOW`).
