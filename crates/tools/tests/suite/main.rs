@@ -17,6 +17,7 @@ mod render;
 mod replies;
 mod scripted;
 mod secrets;
+mod server_lives;
 mod shell;
 mod snapshots;
 mod strangers;
