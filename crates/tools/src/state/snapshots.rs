@@ -395,6 +395,7 @@ fn word(change: Change) -> &'static str {
         Change::KeptIgnored => "kept (ignored)",
         Change::KeptRepository => "kept (in a repository of its own)",
         Change::KeptUnknown => "kept (cannot be read, is above 64 MiB or has just come)",
+        Change::KeptNewer => "kept (changed while this was under way)",
         Change::KeptSpecial => "kept (a pipe, socket or device is in its place)",
     }
 }

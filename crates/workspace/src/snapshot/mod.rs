@@ -419,7 +419,7 @@ impl Snapshots {
             after: differences.files.iter().map(|file| (file.path.clone(), file.after)).collect(),
             gone: differences.gone.clone(),
             come: differences.come.clone(),
-            plan: Plan::new(differences),
+            plan: Plan::new(differences, &state.seen),
         })
     }
 
@@ -550,6 +550,51 @@ mod tests {
             } else {
                 fs::copy(from, to).unwrap();
             }
+        }
+    }
+
+    /// Somebody saves files between the look at them and the moment in which they would be replaced.
+    #[test]
+    fn what_is_changed_meanwhile_is_left_alone() {
+        for many in [false, true] {
+            let temp = tempfile::tempdir().unwrap();
+            let work = temp.path().join("work");
+            fs::create_dir(&work).unwrap();
+            let put = |name: &str, text: &str| fs::write(work.join(name), text).unwrap();
+            let read = |name: &str| fs::read_to_string(work.join(name)).unwrap_or_default();
+            let others: Vec<String> =
+                (0..if many { 150 } else { 3 }).map(|number| format!("f{number}")).collect();
+            others.iter().for_each(|name| put(name, "one"));
+            fs::hard_link(work.join("f0"), work.join("twin")).unwrap();
+            let workspace = Arc::new(Workspace::open("w", &work).unwrap());
+            let snapshots =
+                Snapshots::open(workspace, &temp.path().join("store"), Retention::default()).unwrap();
+            snapshots.create("a", "").unwrap();
+            others.iter().for_each(|name| put(name, "two"));
+            put("new", "new");
+            put("newer", "new");
+            std::thread::sleep(Duration::from_millis(50));
+            let mut state = snapshots.lock();
+            let alone = snapshots.store.exclusive().unwrap();
+            let (commit, whole) = snapshots.find(&state, "a").unwrap();
+            let planned = snapshots.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+                let note = Note::new(Snapshots::own_call(), &Caller::default());
+                snapshots.plan(state, batch, Intent { tree: commit.tree, whole }, note)
+            });
+            put("f1", "saved");
+            put("newer", "saved");
+            let changes = snapshots.put_in_place(&mut state, planned.unwrap().unwrap()).unwrap();
+            let kept: Vec<_> = changes.iter().filter(|(change, _)| change.is_kept()).collect();
+            let newer = |name: &str| (Change::KeptNewer, PathBuf::from(name));
+            assert_eq!(kept, [&newer("f1"), &newer("newer")]);
+            assert_eq!((read("f1"), read("newer"), read("new")), ("saved".into(), "saved".into(), "".into()));
+            assert_eq!((read("f0"), read("f2"), read("twin")), ("one".into(), "one".into(), "one".into()));
+            drop((alone, state));
+            // The history has seen it since.
+            snapshots.create("b", "").unwrap();
+            put("f1", "again");
+            snapshots.restore("b", &Caller::default()).unwrap();
+            assert_eq!(read("f1"), "saved");
         }
     }
 

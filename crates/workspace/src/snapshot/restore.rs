@@ -7,7 +7,7 @@ use super::{
     packed::Inflater,
     store::{Draft, Fresh, Store},
     to_path,
-    tree::{Difference, Differences},
+    tree::{Difference, Differences, Folder, Stamp},
 };
 use crate::{Workspace, beneath::split, guarded, spread::spread, temp::Temp, walk, write::keep_owner};
 use rustix::{
@@ -44,6 +44,8 @@ pub enum Change {
     KeptIgnored,
     /// It stands in the snapshot, but its folder belongs to a repository inside the workspace now, which was left alone.
     KeptRepository,
+    /// It was changed while the restore was under way, and was left alone.
+    KeptNewer,
     /// It stands in the snapshot, but a pipe, a socket or a device is in its place or on the way to it, which was left
     /// alone.
     KeptSpecial,
@@ -53,10 +55,21 @@ pub enum Change {
 }
 
 impl Change {
+    fn came(was_there: bool) -> Self {
+        if was_there { Self::Changed } else { Self::Created }
+    }
+
     /// Whether the file was deliberately not touched.
     #[must_use]
     pub fn is_kept(self) -> bool {
-        matches!(self, Self::KeptIgnored | Self::KeptRepository | Self::KeptSpecial | Self::KeptUnknown)
+        matches!(
+            self,
+            Self::KeptNewer
+                | Self::KeptIgnored
+                | Self::KeptRepository
+                | Self::KeptSpecial
+                | Self::KeptUnknown
+        )
     }
 }
 
@@ -106,11 +119,24 @@ pub(super) struct Plan {
     stubborn: bool,
     /// Files that came and are too large for automatic snapshots.
     large: BTreeSet<PathBuf>,
+    /// What the file system said about files that are to be replaced or to go, when they were looked at.
+    stamps: HashMap<Vec<u8>, Stamp>,
+}
+
+/// A file that is to come.
+struct Coming {
+    path: PathBuf,
+    entry: Entry,
+    was_there: bool,
+    /// What is replaced, where that can be told.
+    stamp: Option<Stamp>,
 }
 
 impl Plan {
-    pub(super) fn new(differences: Differences) -> Self {
+    pub(super) fn new(differences: Differences, seen: &Folder) -> Self {
         let Differences { files, gone, come } = differences;
+        let stamp = |file: &Difference| Some((file.path.clone(), seen.get(&file.path)?.stamp?));
+        let stamps = files.iter().filter_map(stamp).collect();
         let (gone_files, come_files) = files.into_iter().partition(|file| file.after.is_none());
         let paths = |all: Vec<Vec<u8>>| all.iter().map(|path| to_path(path)).collect();
         Self {
@@ -121,6 +147,7 @@ impl Plan {
             kept: None,
             stubborn: false,
             large: BTreeSet::new(),
+            stamps,
         }
     }
 
@@ -148,6 +175,7 @@ impl Plan {
             kept: None,
             stubborn: true,
             large: BTreeSet::new(),
+            stamps: HashMap::new(),
         }
     }
 
@@ -170,9 +198,10 @@ impl Plan {
                 changes.push((Change::KeptIgnored, path));
                 continue;
             }
-            match remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno)) {
+            let stamp = self.stamps.get(&difference.path);
+            match remove_file(workspace, &path, stamp).map_err(|errno| failed("delete", &path, errno)) {
                 Err(_) if self.stubborn => {}
-                done => changes.push(done.map(|()| (Change::Deleted, path))?),
+                done => changes.push((done?, path)),
             }
         }
         for folder in self.gone_folders.iter().rev() {
@@ -201,16 +230,26 @@ impl Plan {
             }
         }
         let kept = &*self.kept.insert(kept);
-        let write: Vec<(PathBuf, Entry, bool)> = self
+        let write: Vec<Coming> = self
             .come
             .iter()
             .filter(|file| !kept.contains_key(&file.path))
-            .filter_map(|file| Some((to_path(&file.path), file.after?, file.before.is_some())))
+            .filter_map(|file| {
+                let (path, entry, was_there) = (to_path(&file.path), file.after?, file.before.is_some());
+                Some(Coming { path, entry, was_there, stamp: self.stamps.get(&file.path).copied() })
+            })
             .collect();
-        self.large = write_all(workspace, store, &write, (self.gone.len(), self.stubborn), fresh)?;
+        let hands = write_all(workspace, store, &write, (self.gone.len(), self.stubborn))?;
         changes.extend(kept.iter().map(|(path, why)| (*why, to_path(path))));
-        for (path, _, was_there) in write {
-            changes.push((if was_there { Change::Changed } else { Change::Created }, path));
+        let mut newer = BTreeSet::new();
+        for hand in hands {
+            fresh.add(hand.fresh);
+            self.large.extend(hand.large);
+            newer.extend(hand.newer);
+        }
+        for Coming { path, was_there, .. } in write {
+            let change = if newer.contains(&path) { Change::KeptNewer } else { Change::came(was_there) };
+            changes.push((change, path));
         }
         self.settle(workspace, &changes, fresh)?;
         changes.sort_by(|a, b| a.1.cmp(&b.1));
@@ -231,12 +270,14 @@ impl Plan {
         for file in self.gone.iter().chain(&self.come).filter(decide) {
             let path = to_path(&file.path);
             let put = match file.after {
-                None => remove_file(workspace, &path).map_err(|errno| failed("delete", &path, errno)),
+                None => remove_file(workspace, &path, None)
+                    .map(drop)
+                    .map_err(|errno| failed("delete", &path, errno)),
                 // Where something else stands in its way, it comes with the others.
                 Some(_) if file.before.is_none() && workspace.lstat(&path).is_ok() => continue,
                 Some(_) if parent(workspace, &path).is_err() => continue,
                 Some(_) if ground.refuses(path.parent().unwrap_or(Path::new(""))).is_some() => continue,
-                Some(entry) => hand.put(&path, entry),
+                Some(entry) => hand.put(&Coming { path, entry, was_there: false, stamp: None }),
             };
             match put {
                 Err(_) if self.stubborn => continue,
@@ -323,28 +364,22 @@ pub(super) fn decides(path: &Path) -> bool {
     path.ends_with(".gitignore") || path.ends_with(".ignore")
 }
 
-/// Writes files; those that are not yet on disk are added to `fresh`.
-fn write_all(
-    workspace: &Workspace,
-    store: &Store,
-    files: &[(PathBuf, Entry, bool)],
+/// Writes files; who did.
+fn write_all<'a>(
+    workspace: &'a Workspace,
+    store: &'a Store,
+    files: &[Coming],
     (others, stubborn): (usize, bool),
-    fresh: &mut Fresh,
-) -> Result<BTreeSet<PathBuf>, SnapshotError> {
+) -> Result<Vec<Hand<'a>>, SnapshotError> {
     let many = files.len() + others > ONE_BY_ONE;
     type Done = Result<(), SnapshotError>;
-    let work = |hand: &mut Hand<'_>, part: &[(PathBuf, Entry, bool)]| -> Result<Done, SnapshotError> {
-        let mut put = part.iter().map(|(path, entry, _)| hand.put(path, *entry));
+    let work = |hand: &mut Hand<'_>, part: &[Coming]| -> Result<Done, SnapshotError> {
+        let mut put = part.iter().map(|coming| hand.put(coming));
         if stubborn { Ok(put.fold(Ok(()), Result::and)) } else { put.try_for_each(|done| done).map(Ok) }
     };
     let share = if many { SHARE } else { FEW };
     let (done, hands) = spread(files, share, || Hand::new(workspace, store, many), work)?;
-    let mut large = BTreeSet::new();
-    for hand in hands {
-        fresh.add(hand.fresh);
-        large.extend(hand.large);
-    }
-    done.into_iter().collect::<Done>().map(|()| large)
+    done.into_iter().collect::<Done>().map(|()| hands)
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {
@@ -360,15 +395,25 @@ fn parent(workspace: &Workspace, path: &Path) -> Result<(OwnedFd, std::ffi::OsSt
     Ok((workspace.root.open_dir(folder)?, name.to_owned()))
 }
 
-fn remove_file(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
+fn remove_file(workspace: &Workspace, path: &Path, stamp: Option<&Stamp>) -> Result<Change, Errno> {
     let (folder, name) = match parent(workspace, path) {
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Change::Deleted),
         found => found?,
     };
-    match rustix::fs::unlinkat(folder, &name, AtFlags::empty()) {
-        Err(Errno::NOENT) => Ok(()),
-        done => done,
+    let there = || rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    if stamp.is_some() && is_newer(there().as_ref(), stamp) {
+        return Ok(Change::KeptNewer);
     }
+    match rustix::fs::unlinkat(folder, &name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(Change::Deleted),
+        done => done.map(|()| Change::Deleted),
+    }
+}
+
+/// Whether a file is there that is no longer what was looked at. That another of its names went away is no change.
+fn is_newer(there: Option<&rustix::fs::Stat>, stamp: Option<&Stamp>) -> bool {
+    let key = |stamp: &Stamp| (stamp.inode, stamp.size, stamp.mtime);
+    there.zip(stamp).is_some_and(|(there, stamp)| key(&super::look::stamp(there)) != key(stamp))
 }
 
 fn remove_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
@@ -397,6 +442,18 @@ struct Hand<'a> {
     fresh: Fresh,
     /// What is too large for automatic snapshots.
     large: Vec<PathBuf>,
+    /// What was changed since it was looked at.
+    newer: Vec<PathBuf>,
+}
+
+/// How a file is written over.
+enum Over {
+    /// It now has this size.
+    Done(u64),
+    /// It cannot be.
+    Refused,
+    /// It is no longer what it was.
+    Newer,
 }
 
 impl<'a> Hand<'a> {
@@ -409,15 +466,22 @@ impl<'a> Hand<'a> {
             folder: None,
             fresh: Fresh::default(),
             large: Vec::new(),
+            newer: Vec::new(),
         }
     }
 
-    fn put(&mut self, path: &Path, entry: Entry) -> Result<(), SnapshotError> {
+    fn put(&mut self, coming: &Coming) -> Result<(), SnapshotError> {
+        let path = &coming.path;
         let failed = |source| SnapshotError::Io { action: format!("restore {}", path.display()), source };
-        self.write(path, entry).map_err(failed)
+        if !self.write(coming).map_err(failed)? {
+            self.newer.push(path.clone());
+        }
+        Ok(())
     }
 
-    fn write(&mut self, path: &Path, entry: Entry) -> io::Result<()> {
+    /// `false`: what was to be replaced is no longer what was looked at.
+    fn write(&mut self, coming: &Coming) -> io::Result<bool> {
+        let Coming { path, entry, stamp, .. } = coming;
         let above = path.parent().unwrap_or(Path::new(""));
         let (folder, name) = match (&self.folder, path.file_name()) {
             (Some((last, folder)), Some(name)) if last == above && !guarded::in_git(path) => {
@@ -430,6 +494,20 @@ impl<'a> Hand<'a> {
                 (folder, name)
             }
         };
+        if self.many && entry.mode == Mode::File {
+            match self.write_over(&folder, &name, &entry.id, stamp.as_ref())? {
+                Over::Done(size) => {
+                    self.measure(path, size);
+                    return Ok(true);
+                }
+                Over::Newer => return Ok(false),
+                Over::Refused => {}
+            }
+        }
+        let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        if is_newer(there.as_ref(), stamp.as_ref()) {
+            return Ok(false);
+        }
         if entry.mode == Mode::Symlink {
             let mut target = Vec::new();
             self.store.copy(&entry.id, &mut self.tools, &mut target)?;
@@ -438,16 +516,8 @@ impl<'a> Hand<'a> {
                 Err(errno) => return Err(errno.into()),
             }
             rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
-            return Ok(());
+            return Ok(true);
         }
-        if self.many
-            && entry.mode == Mode::File
-            && let Some(size) = self.write_over(&folder, &name, &entry.id)?
-        {
-            self.measure(path, size);
-            return Ok(());
-        }
-        let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
         let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
         let fresh = || self.store.narrow().bits(&entry.id);
         let mut bits = there.as_ref().map_or_else(fresh, |stat| stat.st_mode & 0o7777);
@@ -466,7 +536,7 @@ impl<'a> Hand<'a> {
             self.fresh.replaced.extend(self.store.keep_a_while(&folder, &name));
         }
         temp.publish_over(&name)?;
-        Ok(())
+        Ok(true)
     }
 
     fn measure(&mut self, path: &Path, size: u64) {
@@ -476,20 +546,31 @@ impl<'a> Hand<'a> {
     }
 
     /// Writes over a file where that can be done: freeing a file's blocks costs more than writing over them. What runs,
-    /// or has another name, is to be replaced. How large it is then.
-    fn write_over(&mut self, folder: &OwnedFd, name: &OsStr, id: &Oid) -> io::Result<Option<u64>> {
+    /// or has another name, is to be replaced.
+    fn write_over(
+        &mut self,
+        folder: &OwnedFd,
+        name: &OsStr,
+        id: &Oid,
+        stamp: Option<&Stamp>,
+    ) -> io::Result<Over> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else { return Ok(None) };
+        let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else {
+            return Ok(Over::Refused);
+        };
         let stat = rustix::fs::fstat(&file)?;
+        if is_newer(Some(&stat), stamp) {
+            return Ok(Over::Newer);
+        }
         let plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 == 0;
         if !plain || stat.st_nlink != 1 || stat.st_mode & 0o200 == 0 {
-            return Ok(None);
+            return Ok(Over::Refused);
         }
         let mut file = File::from(file);
         let (_, size) = self.store.copy(id, &mut self.tools, &mut file)?;
         if stat.st_size.cast_unsigned() > size {
             file.set_len(size)?;
         }
-        Ok(Some(size))
+        Ok(Over::Done(size))
     }
 }
