@@ -15,6 +15,8 @@ use crate::report::{Report, ms, times, verdict};
 use crate::serena::{self, Serena, Subject};
 use crate::subjects::{Subjects, cache};
 
+/// How often each server is started.
+const STARTS: usize = 5;
 /// Warm questions of each kind.
 const ROUNDS: usize = 40;
 /// Questions of each kind before those: the servers in JavaScript take three times as long until their engine has
@@ -219,7 +221,7 @@ fn one(subjects: &Subjects, language: &Language, root: &Path) -> Result<One> {
         json!({ "line": line, "character": units })
     };
     let (mut first_bare, mut first_ours) = (Times::new(), Times::new());
-    for _ in 0..3 {
+    for _ in 0..STARTS {
         drop(first_bare.time(|| Bare::start(language, root, &position))?);
         quiet();
         let ours = first_ours.time(|| {
