@@ -232,7 +232,8 @@ impl Host {
     }
 
     /// Refuses new calls, lets running ones end within the configured grace, then cancels the rest. When it
-    /// returns, nothing that a call started runs any more.
+    /// returns, background shells are gone, and whatever else a call started is gone or about to be: a cancelled call
+    /// does not wait for the end of its processes.
     pub async fn shut_down(&self) {
         self.slots.close();
         self.running.close();

@@ -151,7 +151,6 @@ async fn after_a_shutdown() {
     let running = client.spawn("Bash", json!({"command": format!("sleep {number}")}));
     until_escaped(&bench, number).await;
     bench.host.shut_down().await;
-    assert_eq!(alive(number), 0, "it returns when all are gone");
     assert!(running.task.await.unwrap().is_error);
     until_gone(number).await;
 }
