@@ -203,15 +203,7 @@ impl Sweep<'_> {
         if folder.stamp().is_none() || folder.stamp() != now {
             moved.folders.push(path.to_owned());
         }
-        for (name, known) in folder.own_files() {
-            let there = rustix::fs::statat(fd.as_fd(), as_path(name), AtFlags::SYMLINK_NOFOLLOW);
-            // What is gone shows in the folder's own stamp.
-            if let Ok(stat) = there
-                && known.stamp != Some(stamp(&stat))
-            {
-                moved.files.push(path.join(as_path(name)).into());
-            }
-        }
+        moved.files.extend(folder.moved_files(fd.as_fd(), now).map(|name| path.join(name).into()));
     }
 
     /// Looks at the names in one folder; `false` when what is ignored may have changed.

@@ -1,13 +1,17 @@
 //! A workspace's files in memory, as a tree whose unchanged folders keep their ids.
 
 use super::{
+    held::Held,
     object::{Entry, Kind, Level, Mode, Oid, encode_tree},
     pack::PackWriter,
     store::Store,
 };
+use crate::beneath::as_path;
+use rustix::fd::BorrowedFd;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    path::Path,
 };
 
 /// What the file system said about a file when it was read; while it says the same, the content is the same.
@@ -35,6 +39,7 @@ pub(crate) struct Folder {
     id: Option<Oid>,
     /// What the file system said about the folder when its names were listed, if they cannot have changed since.
     stamp: Option<Stamp>,
+    held: Held,
 }
 
 impl Folder {
@@ -59,9 +64,18 @@ impl Folder {
         (self.files.keys(), self.folders.keys())
     }
 
-    /// The files directly in it.
-    pub(crate) fn own_files(&self) -> impl Iterator<Item = (&Vec<u8>, &Known)> {
-        self.files.iter()
+    /// The files directly in it of which the file system says something else now, given the open folder and its own stamp.
+    pub(crate) fn moved_files(
+        &self,
+        folder: BorrowedFd<'_>,
+        now: Option<Stamp>,
+    ) -> impl Iterator<Item = &Path> {
+        let settled = self.stamp.is_some() && self.stamp == now;
+        let stamps = self.held.stamps(folder, self.files.keys().map(|name| as_path(name)), settled);
+        // What is gone shows in the folder's own stamp.
+        let other = |known: &Known, now: Option<Stamp>| now.is_some() && known.stamp != now;
+        let both = self.files.iter().zip(stamps);
+        both.filter(move |((_, known), now)| other(known, *now)).map(|((name, _), _)| as_path(name))
     }
 
     pub(crate) fn stamp(&self) -> Option<Stamp> {
@@ -114,9 +128,11 @@ impl Folder {
                     self.id = None;
                 }
                 self.files.insert(name.to_vec(), known);
+                self.held.release();
             }
             (Some(first), rest) => {
                 if self.files.remove(first).is_some() {
+                    self.held.release();
                     self.id = None;
                 }
                 let below = self.folders.entry(first.to_vec()).or_default();
@@ -135,6 +151,7 @@ impl Folder {
             (Some(first), rest) => (first, Some(rest)),
         };
         if self.files.remove(name).is_some() || !self.folders.contains_key(name) {
+            self.held.release();
             self.id = None;
         }
         let below = self.folders.entry(name.to_vec()).or_default();
@@ -151,6 +168,7 @@ impl Folder {
         match split(path) {
             (None, name) => {
                 if self.files.remove(name).is_some() || self.folders.remove(name).is_some() {
+                    self.held.release();
                     self.id = None;
                 }
             }

@@ -5,6 +5,7 @@
 mod big;
 mod crash;
 mod guards;
+mod held;
 mod holes;
 mod kit;
 mod live;
