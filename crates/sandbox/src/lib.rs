@@ -114,6 +114,10 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// Does now, once, what the first command would have to wait for. Whoever knows that one is about to come calls this
+    /// beside what else is left to do until then.
+    fn warm_up(&self) {}
+
     /// The same sandbox for work in one workspace alone, the same one every time; the wider one closes it. `None` where
     /// it cannot be held: commands would reach more than that.
     fn narrowed(self: Arc<Self>, to: &Narrowing) -> Option<Arc<dyn Sandbox>> {

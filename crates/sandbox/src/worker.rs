@@ -62,6 +62,13 @@ impl Pool {
         Arc::new(Self { source: Box::new(source), idle: Mutex::default() })
     }
 
+    /// With one that is there already.
+    pub(crate) fn with(source: impl Source + 'static, first: Option<Worker>) -> Arc<Self> {
+        let pool = Self::new(source);
+        first.into_iter().for_each(|worker| pool.give_back(worker));
+        pool
+    }
+
     fn take(&self) -> Option<Worker> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

@@ -280,6 +280,11 @@ impl Sandbox for Strongest {
         Some(self)
     }
 
+    fn warm_up(&self) {
+        // What is wrong is for the command itself to say.
+        let _ = self.in_force();
+    }
+
     fn narrowed(self: Arc<Self>, to: &Narrowing) -> Option<Arc<dyn Sandbox>> {
         if !self.several && !to.read_only || self.narrow.as_ref() == Some(to) {
             return Some(self);

@@ -43,6 +43,8 @@ pub(crate) struct Session {
     zygote: Arc<Zygote>,
     /// Whether a control group enforces the memory cap.
     pub(crate) grouped: bool,
+    /// Who showed that it works, for the first call.
+    tried: Option<Worker>,
 }
 
 impl Session {
@@ -56,12 +58,8 @@ impl Session {
             // It may have ended this very moment.
             Some(Err(_)) | None => Zygote::open(&plan, tmp, None)?,
         };
-        let grouped = zygote.groups.is_some();
-        // With groups it was tried out already.
-        if !grouped {
-            zygote.try_out()?;
-        }
-        Ok(Self { plan, zygote: Arc::new(zygote), grouped })
+        let (zygote, tried) = zygote.tried_out()?;
+        Ok(Self { plan, grouped: zygote.groups.is_some(), zygote: Arc::new(zygote), tried })
     }
 }
 
@@ -81,7 +79,7 @@ impl Force {
         cwd: Option<PathBuf>,
         timeout: Duration,
     ) -> Self {
-        let Session { plan, zygote, grouped } = session;
+        let Session { plan, zygote, grouped, tried } = session;
         let by = match (plan.caps.memory, grouped) {
             (None, _) => "",
             (Some(_), true) => ", memory capped by a control group",
@@ -92,7 +90,7 @@ impl Force {
         let checkouts = profile.checkouts();
         let rules = Arc::new(Rules { plan, profile, checkouts, baseline, summary });
         let local = Local {
-            pool: Pool::new(zygote.clone()),
+            pool: Pool::with(zygote.clone(), tried),
             environment,
             cwd,
             timeout,
@@ -204,19 +202,27 @@ struct Zygote {
 impl Zygote {
     fn open(plan: &Plan, tmp: &Arc<Temporary>, join: Option<&OwnedFd>) -> io::Result<Self> {
         let socket = spawner::new_zygote(plan, join)?;
-        let process = introduced(&socket)?;
+        let (_, process) = introduced(&socket)?;
         let groups = plan.caps.memory.and_then(|cap| Some((Hierarchy::find()?, cap)));
         if let Some((hierarchy, _)) = &groups {
             hierarchy.sweep();
         }
         // Every call has a loopback of its own then.
         let reusable = plan.network != Network::None;
-        let mut zygote = Self { socket, process, _tmp: tmp.clone(), groups, reusable };
-        // Being allowed to make a group is not being allowed to put a process into it.
-        if zygote.groups.is_some() && zygote.try_out().is_err() {
-            zygote.groups = None;
-        }
-        Ok(zygote)
+        Ok(Self { socket, process, _tmp: tmp.clone(), groups, reusable })
+    }
+
+    /// Shows that it works, with groups or else without: being allowed to make a group is not being allowed to put a
+    /// process into it. The worker that showed it can serve, if nothing is wrong with it.
+    fn tried_out(mut self) -> io::Result<(Self, Option<Worker>)> {
+        let tried = match self.try_out() {
+            Err(_) if self.groups.is_some() => {
+                self.groups = None;
+                self.try_out()?
+            }
+            tried => tried?,
+        };
+        Ok((self, tried))
     }
 
     fn begin(&self) -> io::Result<(Worker, OwnedFd, Option<OwnedFd>)> {
@@ -236,7 +242,7 @@ impl Zygote {
         }
     }
 
-    fn try_out(&self) -> io::Result<()> {
+    fn try_out(&self) -> io::Result<Option<Worker>> {
         let (worker, theirs, members) = self.begin()?;
         self.ask(&theirs, members.as_ref())?;
         drop(theirs);
@@ -251,19 +257,19 @@ impl Zygote {
         };
         let (packet, _) = run.encode().map_err(io::Error::other)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        introduced(&worker.socket)?;
+        let unfrozen = introduced(&worker.socket)?.0;
         wire::send(&worker.socket, &packet, &[null.as_fd(), null.as_fd()])?;
         match next_report(&worker.socket)?.0 {
-            Report::Ended { status: 0, .. } => Ok(()),
+            Report::Ended { status: 0, .. } => Ok(unfrozen.is_empty().then_some(worker)),
             other => Err(io::Error::other(format!("`true` did not run inside: {other:?}"))),
         }
     }
 }
 
-/// Waits for a new process to say that it is ready; it may send itself along.
-fn introduced(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+/// Waits for a new process to say that it is ready, and what it left undone; it may send itself along.
+fn introduced(socket: &OwnedFd) -> io::Result<(String, Option<OwnedFd>)> {
     match next_report(socket)? {
-        (Report::Ready(_), mut fds) => Ok(fds.pop()),
+        (Report::Ready(unfrozen), mut fds) => Ok((unfrozen, fds.pop())),
         (Report::Broken(why), _) => Err(io::Error::other(why)),
         (other, _) => Err(io::Error::other(format!("unexpected {other:?}"))),
     }

@@ -105,12 +105,14 @@ pub(super) async fn start(
     detector: &'static dyn Detector,
 ) -> Result<Arc<Running>, ToolError> {
     let place = place(call, tool, &key)?;
-    let (folder, root) = (key.root.clone(), PathBuf::from(&key.root));
+    let (folder, root, sandbox) = (key.root.clone(), PathBuf::from(&key.root), Arc::clone(&place.sandbox));
     // What changes from here on is told; what was before, the server reads itself.
-    let (candidates, told) = tokio::join!(
+    let (candidates, told, warm) = tokio::join!(
         call.blocking(move |call| Candidates::of(call, tool, detector, &folder)),
         call.blocking(move |call| Ok(Told::first(&call.workspace, detector, root))),
+        call.blocking(move |_| Ok(sandbox.warm_up())),
     );
+    warm?;
     let (candidates, told) = (Arc::new(candidates?), Arc::new(tokio::sync::Mutex::new(told?)));
     for (n, plan) in candidates.plans.iter().enumerate() {
         let why = match begin(call, tool, key.clone(), plan, (place.clone(), Arc::clone(&told))).await {
