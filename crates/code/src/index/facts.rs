@@ -157,13 +157,20 @@ fn one_line(text: &str, most: usize) -> String {
     line
 }
 
-/// The first sentence or line of a comment before a declaration.
+/// The first line of the comments before a declaration; decorators and attributes, which may go over lines, are none.
 fn comment(text: &str) -> String {
-    let lines = text.lines().map(|line| line.trim().trim_start_matches(['/', '*', '!', '#']).trim());
-    let plain = |line: &&str| {
-        !line.is_empty() && line.chars().any(char::is_alphanumeric) && !line.starts_with(['[', '@'])
+    let mut block = false;
+    let said = |line: &str| {
+        let line = line.trim();
+        let opens = !block && line.starts_with("/*");
+        let plain = line.starts_with("//") || line.starts_with('#') && !line.starts_with("#[");
+        let within = block || opens || plain;
+        block = (block || opens) && !line.contains("*/");
+        let line = line.trim_start_matches(['/', '*', '!', '#']).trim_end_matches("*/").trim();
+        let tells = line.chars().any(char::is_alphanumeric) && !line.starts_with('@');
+        (within && tells).then(|| line.to_owned())
     };
-    lines.map(|line| line.trim_end_matches("*/").trim()).find(plain).unwrap_or_default().to_owned()
+    text.lines().find_map(said).unwrap_or_default()
 }
 
 /// The first line of the string that a Python body begins with.

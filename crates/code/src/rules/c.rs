@@ -14,10 +14,12 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         | "preproc_else"
         | "preproc_elif"
         | "linkage_specification"
-        | "declaration_list" => Visit::Descend,
+        | "declaration_list"
+        | "enumerator_list" => Visit::Descend,
         "function_definition" => Draft { name: declared(node), ..Draft::new(Kind::Function, node) }.visit(),
         "struct_specifier" | "union_specifier" => shape(Kind::Struct, node, scope),
         "enum_specifier" => shape(Kind::Enum, node, scope),
+        "enumerator" => Draft::new(Kind::Constant, node).visit(),
         "type_definition" => Draft { name: declared(node), ..Draft::new(Kind::Type, node) }.visit(),
         "preproc_def" | "preproc_function_def" => {
             let draft = Draft::new(Kind::Macro, node);
@@ -30,10 +32,18 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
             Some(it) if has_parameters(it) => {
                 Draft { name: declared(node), ..Draft::new(Kind::Function, node) }.visit()
             }
-            _ => Visit::Skip,
+            Some(it) => variable(node, it),
+            None => Visit::Skip,
         },
         _ => scope.unknown(node),
     }
+}
+
+/// A variable, as far as the value that it may begin with.
+fn variable<'t>(node: Node<'t>, first: Node<'t>) -> Visit<'t> {
+    let draft = Draft { name: declared(node), ..Draft::new(Kind::Variable, node) };
+    let value = first.child_by_field_name("value");
+    Draft { signature_end: value.map_or(draft.signature_end, |value| value.start_byte()), ..draft }.visit()
 }
 
 /// A struct, union or enum that is defined here, not just named.

@@ -17,6 +17,7 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "class_declaration" | "record_declaration" => Kind::Class,
         "interface_declaration" | "annotation_type_declaration" => Kind::Interface,
         "enum_declaration" => Kind::Enum,
+        "enum_constant" => Kind::Constant,
         "method_declaration" | "constructor_declaration" | "compact_constructor_declaration" => Kind::Method,
         "field_declaration" | "constant_declaration" => {
             let name = node.child_by_field_name("declarator").and_then(|it| it.child_by_field_name("name"));

@@ -63,6 +63,8 @@ fn names_within_a_declaration_are_found() {
         ("b.ts", "enum Colour {\n  Crimson = 1,\n  Teal,\n}\nconst Kiwi = 1, Mango = 2;\n"),
         ("c.go", "package p\n\nvar Walnut, Hazel = 1, 2\n"),
         ("d.py", "almond = pecan = 1\n"),
+        ("E.java", "enum Tree {\n    /** Hard. */\n    MAPLE(1),\n    BIRCH;\n}\n"),
+        ("f.c", "typedef enum { PLUM, FIG = 2 } fruit;\nstatic const struct ops lemon_ops = {\n};\n"),
     ];
     let mut index = Index::default();
     sources.iter().for_each(|(path, source)| put(&mut index, path, source));
@@ -74,8 +76,31 @@ fn names_within_a_declaration_are_found() {
         ("mango", "Mango:5"),
         ("hazel", "Hazel:3"),
         ("pecan", "pecan:1"),
+        ("maple", "Tree.MAPLE:3"),
+        ("hard", "Tree.MAPLE:3"),
+        ("fig", "fruit.FIG:1"),
+        ("lemon ops", "lemon_ops:2"),
     ] {
         assert_eq!(found(&mut index, query, &sources)[0], name);
+    }
+}
+
+/// The documentation that is shown is what comments say, not what decorators and attributes hold.
+#[test]
+fn decorators_are_no_documentation() {
+    for (path, source, doc) in [
+        ("a.ts", "@Component({\n  selector: 'x',\n})\nexport class Walrus {}\n", ""),
+        ("a.ts", "/**\n * Swims.\n */\n@Component({\n  selector: 'x',\n})\nclass Walrus {}\n", "Swims."),
+        ("a.py", "@route(\n    '/x',\n)\ndef walrus(): pass\n", ""),
+        ("a.py", "# Dives.\n@route(\n    '/x',\n)\ndef walrus(): pass\n", "Dives."),
+        ("a.rs", "#[cfg_attr(\n    test,\n    derive(Debug)\n)]\n/// Eats.\nstruct Walrus;\n", "Eats."),
+        ("a.go", "package a\n\n/*\nWalrus sleeps.\n*/\nfunc Walrus() {}\n", "Walrus sleeps."),
+        ("a.c", "/* Dozes. */\nint walrus(void);\n", "Dozes."),
+    ] {
+        let mut index = Index::default();
+        put(&mut index, path, source);
+        let (hits, _) = index.search("walrus", &Filter::default(), 1);
+        assert_eq!(show(&hits[0], source).doc, doc, "{source}");
     }
 }
 
