@@ -70,10 +70,14 @@ impl Changed<'_> {
     fn same_outside(&self, symbols: &[Symbol], after: &Parsed<'_>) -> Result<(), Refusal> {
         let outside = |at: usize, hole: &Range<usize>| at < hole.start || at >= hole.end;
         let was = self.symbols.iter().filter(|symbol| outside(symbol.name_at.start, &self.old));
-        let was =
-            was.map(|symbol| (symbol.kind, &symbol.name, &symbol.owner, self.moved(symbol.name_at.start)));
+        let was = was.map(|symbol| {
+            let around = around(self.symbols, symbol, &self.old, |at| self.moved(at));
+            (symbol.kind, &symbol.name, around, self.moved(symbol.name_at.start))
+        });
         let now = symbols.iter().filter(|symbol| outside(symbol.name_at.start, &self.new));
-        let now = now.map(|symbol| (symbol.kind, &symbol.name, &symbol.owner, symbol.name_at.start));
+        let now = now.map(|symbol| {
+            (symbol.kind, &symbol.name, around(symbols, symbol, &self.new, |at| at), symbol.name_at.start)
+        });
         let (was, now): (Vec<_>, Vec<_>) = (was.collect(), now.collect());
         let Some(first) = (0..was.len().max(now.len())).find(|at| was.get(*at) != now.get(*at)) else {
             return Ok(());
@@ -91,6 +95,22 @@ impl Changed<'_> {
         );
         Err(self.refuse(line_of(after.source, at), reason, false))
     }
+}
+
+/// What a symbol belongs to: where that is, since it may have got another name, or else what it is called.
+fn around<'s>(
+    all: &'s [Symbol],
+    symbol: &'s Symbol,
+    hole: &Range<usize>,
+    place: impl Fn(usize) -> usize,
+) -> (Option<usize>, Option<&'s str>) {
+    let container = symbol.container.and_then(|at| all.get(at));
+    let at = container.map(|it| {
+        let named = it.body.as_ref().filter(|_| hole.contains(&it.name_at.start));
+        place(named.map_or(it.name_at.start, |body| body.end))
+    });
+    let derived = container.is_some_and(|it| it.path() == *symbol.owner);
+    (at, (!derived).then_some(&*symbol.owner))
 }
 
 /// The line of a place, from 1.

@@ -378,7 +378,10 @@ impl Job<'_> {
         if self.is_decorated() && text.starts_with(self.mark()) {
             return Err(EditError::Decorated { found: self.listed() });
         }
-        for start in &symbol.starts {
+        // a function alone takes the place of the one that is held, and what has the name that of all before the body
+        let value = symbol.value.filter(|_| is_function(self.before.language, &text));
+        let starts = value.map_or_else(|| symbol.starts.clone(), |value| vec![value]);
+        for (turn, start) in starts.iter().enumerate() {
             let at = *start..symbol.signature.end.max(*start);
             let fitted = self.fitted(&at, &Within::alone(&text), &indent).swap_remove(0);
             let splice = Splice { at, text: fitted.trim_start().to_owned(), lead: 0 };
@@ -394,7 +397,7 @@ impl Job<'_> {
             match done {
                 Ok(done) => return Ok(done),
                 // the first way of reading it is the one to explain
-                Err(error) if *start == symbol.starts[0] => refused = error,
+                Err(error) if turn == 0 => refused = error,
                 Err(_) => {}
             }
         }
@@ -405,6 +408,22 @@ impl Job<'_> {
             other => other,
         })
     }
+}
+
+/// Whether the signature of a function that a variable or a property holds comes without what holds it.
+fn is_function(language: Language, text: &str) -> bool {
+    let word = |text: &str, word: &str| {
+        let rest = text.strip_prefix(word)?;
+        (!rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$'))).then(|| rest.to_owned())
+    };
+    if language == Language::Go {
+        return word(text, "func").is_some();
+    }
+    let rest = word(text, "async").unwrap_or_else(|| text.to_owned());
+    let rest = rest.trim_start();
+    let named = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    let parameter = rest.split_once("=>").is_some_and(|(name, _)| name.trim_end().chars().all(named));
+    rest.starts_with(['(', '<']) || word(rest, "function").is_some() || parameter
 }
 
 /// String literals of a whole as those of the part at `at`.

@@ -12,6 +12,8 @@ const OFFERED: usize = 10;
 /// with `:line` or `:line:column`.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
+    /// As it was written, without the place.
+    text: String,
     path: Vec<String>,
     of_trait: Option<String>,
     line: Option<usize>,
@@ -31,6 +33,7 @@ impl Wanted {
         {
             (name, column, line) = (before, line, Some(number));
         }
+        let text = name.trim().to_owned();
         let mut of_trait = None;
         let mut block = false;
         let mut owned = name.trim_end_matches("()").to_owned();
@@ -63,7 +66,7 @@ impl Wanted {
             .map(|part| part.trim_matches(['(', ')', '*', '&', ' ']).to_owned())
             .filter(|part| !part.is_empty() && part != "prototype");
         let path = parts.chain(computed).collect();
-        Self { path, of_trait, line, column, block }
+        Self { text, path, of_trait, line, column, block }
     }
 
     /// How well a symbol fits: 0 exactly, more the more is left open; `None` not at all.
@@ -75,7 +78,9 @@ impl Wanted {
         if self.line.is_some_and(|line| line != symbol.line) || (self.block && symbol.kind != Kind::Impl) {
             return None;
         }
-        if self.of_trait.is_some() && self.of_trait.as_deref() != symbol.of_trait.as_deref() {
+        if let Some(of) = &self.of_trait
+            && !symbol.of_trait.as_deref().is_some_and(|its| same_trait(of, its))
+        {
             return None;
         }
         let owners: Vec<&str> = symbol.owner.split('.').filter(|part| !part.is_empty()).collect();
@@ -110,9 +115,16 @@ fn without_generics(text: &str) -> String {
         .collect()
 }
 
+/// `From<a::T>` of `b::From<a::T>`.
 fn last_part(path: &str) -> String {
-    let plain = without_generics(path);
-    plain.rsplit("::").next().unwrap_or(&plain).trim().to_owned()
+    let (plain, given) = path.split_at(path.find('<').unwrap_or(path.len()));
+    format!("{}{given}", plain.trim_end_matches("::").rsplit("::").next().unwrap_or(plain).trim())
+}
+
+/// Whether a trait is the one that is asked for, with what is given to it or without.
+fn same_trait(asked: &str, its: &str) -> bool {
+    let parts = |text: &str| -> String { text.chars().filter(|c| !c.is_whitespace()).collect() };
+    parts(asked) == parts(its) || *asked == without_generics(its)
 }
 
 /// What is looked for.
@@ -132,7 +144,11 @@ impl<'a> Search<'a> {
         let at = wanted.line.zip(wanted.column).map(|(line, column)| place(self.source, line, column));
         let fitting = |symbol: &&'a Symbol| {
             let here = at.is_none_or(|at| at == symbol.name_at.start);
-            wanted.fits(symbol, self.modules).filter(|_| here).map(|loose| (loose, *symbol))
+            let fits = || wanted.fits(symbol, self.modules).filter(|_| here);
+            // what was listed may be given back, whatever is in it: `routes./users/:id`
+            let listed = wanted.text.ends_with(&symbol.name) && wanted.text == shown(self.language, symbol);
+            let same = listed && here && wanted.line.is_none_or(|line| line == symbol.line);
+            if same { Some(0) } else { fits() }.map(|loose| (loose, *symbol))
         };
         let all: Vec<(usize, &Symbol)> = self.symbols.iter().filter_map(|symbol| fitting(&symbol)).collect();
         if all.is_empty() {
@@ -147,14 +163,13 @@ impl<'a> Search<'a> {
             }
         }
         // each rule holds only as long as something fits it
-        let closest = all.iter().map(|(loose, _)| *loose).min().unwrap_or_default();
         type Rule<'r> = dyn Fn(usize, &Symbol) -> bool + 'r;
         let rules: [&Rule<'_>; 5] = [
             &|_, symbol| symbol.kind != Kind::Impl || wanted.block,
             // `impl T` is that of the type itself
             &|_, symbol| !wanted.block || wanted.of_trait.is_some() || symbol.of_trait.is_none(),
             &|_, symbol| wanted.line.is_some() || !symbol.overload,
-            &|loose, _| loose == closest,
+            &|loose, _| loose == 0,
             &|_, symbol| !symbol.local,
         ];
         for rule in rules {

@@ -1,5 +1,6 @@
 //! Indentation of text that moves into a file.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::language::Language;
@@ -19,28 +20,32 @@ pub(crate) fn line_start(source: &[u8], at: usize) -> usize {
     if start == 0 && source.starts_with(b"\xEF\xBB\xBF") { at.min(3) } else { start }
 }
 
-/// One step of indentation in a file.
+/// One step of indentation in a file: the one that most lines make below the line before them.
 pub(crate) fn unit(language: Language, source: &[u8]) -> String {
-    let mut least = usize::MAX;
-    let mut tabs = language == Language::Go;
-    for line in source.split(|byte| *byte == b'\n').take(2000) {
-        if line.first() == Some(&b'\t') {
-            tabs = true;
-            break;
+    let (mut tabs, mut spaces, mut last) = (0usize, 0usize, 0usize);
+    let mut steps = [0usize; 9];
+    let lines = source.split(|byte| *byte == b'\n').take(2000).map(<[u8]>::trim_ascii_end);
+    for line in lines.filter(|line| !line.is_empty()) {
+        if line.starts_with(b"\t") {
+            tabs += 1;
+            continue;
         }
-        let spaces = line.iter().take_while(|byte| **byte == b' ').count();
+        let here = line.iter().take_while(|byte| **byte == b' ').count();
         // a single space is the margin of a block comment
-        if spaces > 1 && spaces < line.trim_ascii_end().len() {
-            least = least.min(spaces);
+        spaces += usize::from(here > 1);
+        if let Some(step @ 2..=8) = here.checked_sub(last) {
+            steps[step] += 1;
         }
+        last = here;
     }
-    match (tabs, least) {
-        (true, _) => "\t".to_owned(),
-        (false, 2..=8) => " ".repeat(least),
-        _ if matches!(language, Language::Rust | Language::Python | Language::Java | Language::C) => {
+    let common = (2..steps.len()).rev().max_by_key(|step| steps[*step]).filter(|step| steps[*step] > 0);
+    match common {
+        _ if language == Language::Go || tabs > spaces => "\t".to_owned(),
+        Some(step) => " ".repeat(step),
+        None if matches!(language, Language::Rust | Language::Python | Language::Java | Language::C) => {
             " ".repeat(4)
         }
-        _ => "  ".to_owned(),
+        None => "  ".to_owned(),
     }
 }
 
@@ -139,13 +144,20 @@ impl<'t> Lines<'t> {
     }
 
     /// Whether the first line may have lost its indentation on the way while the others kept it: unlikely or likely.
-    fn first_is_bare(&self, language: Language, target: &str) -> Option<bool> {
+    fn first_is_bare(&self, place: &Place<'_>) -> Option<bool> {
+        let Place { language, target, unit, .. } = *place;
         let first = self.code().next().filter(|line| white(line).is_empty() && !target.is_empty())?;
         let rest = self.part(1..self.lines.len());
-        if rest.common() != Some(target) {
-            return None;
-        }
+        let below = rest.common()?.strip_prefix(target)?;
         let first = without_comment(language, first);
+        if !below.is_empty() {
+            // lines that come back tell how they stand, and the body of a Python function has nothing that closes it
+            let old: HashSet<&str> = place.old.lines().map(str::trim_end).collect();
+            let kept = rest.code().any(|line| old.contains(line.trim_end()));
+            let moved = |line: &str| old.contains(format!("{target}{}", line.trim_end()).as_str());
+            let body = language == Language::Python && first.ends_with(':') && below == unit;
+            return (body || kept && !rest.code().any(moved)).then_some(true);
+        }
         let second = rest.code().next().unwrap_or_default();
         // what the first line opens or leaves unfinished is indented below it: then the first line is where the rest
         // of the text ends up, or below that
@@ -173,7 +185,7 @@ impl<'t> Lines<'t> {
         let bare = || format!("{target}{}", whole());
         let foreign = self.is_foreign(place);
         let moved = || self.moved(common, place, foreign);
-        match self.first_is_bare(place.language, target) {
+        match self.first_is_bare(place) {
             Some(true) => vec![bare(), moved()],
             Some(false) => vec![moved(), bare()],
             None if common == target && !foreign => vec![whole()],

@@ -115,6 +115,8 @@ pub struct Symbol {
     pub signature: Range<usize>,
     /// Where its declaration begins, innermost first: without and with `export` and the like.
     pub starts: Vec<usize>,
+    /// Where the function begins that it holds, as `const f = () => 1` does.
+    pub value: Option<usize>,
     /// Its body, with braces where it has them.
     pub body: Option<Range<usize>>,
     /// Whether the body is a block of statements, not an expression.
@@ -272,7 +274,7 @@ impl Walk<'_, '_> {
         let several = frame.outer.as_ref().is_some_and(|outer| outer.several);
         let outer = if several { frame.outer.clone() } else { frame.outer.take() };
         let start = after_decorators(node);
-        let mut starts: Vec<usize> = draft.value.into_iter().chain([start]).collect();
+        let mut starts = vec![start];
         let mut all = full;
         let (mut alias, mut overload) = (None, overload || draft.overload);
         if let Some(outer) = outer {
@@ -313,6 +315,7 @@ impl Walk<'_, '_> {
             name_at,
             signature: head..end,
             starts,
+            value: draft.value,
             body,
             block: draft.block,
             local: frame.local,

@@ -1,5 +1,6 @@
 //! Changes to whole symbols: replacing, inserting beside, deleting.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{EditError, Edited, Job, Splice, Within};
@@ -18,7 +19,8 @@ impl Job<'_> {
         }
         let indent = indent::at(self.source(), full.start);
         let symbol = self.symbol;
-        first_that_fits(self.fitted(&full, &Within::own_lines(bare), &indent), |text| {
+        let forms = self.with_commas(self.fitted(&full, &Within::own_lines(&self.as_listed(bare)), &indent));
+        first_that_fits(forms, |text| {
             let splice = Splice { at: full.clone(), text: text.trim_start().to_owned(), lead: 0 };
             self.splice(&splice, |changed, symbols| {
                 symbols.iter().any(|it| changed.new.contains(&it.signature.start) && it.owner == symbol.owner)
@@ -54,7 +56,7 @@ impl Job<'_> {
         let forms = self.fitted(&at, &Within::own_lines(trimmed(new)?), &indent);
         // the last of a list has no comma behind it
         let open = symbol.listed
-            && !source[..end].ends_with(b",")
+            && !source[..symbol.full.end].ends_with(b",")
             && !source[symbol.full.end..end].starts_with(b",");
         let forms = if open { forms } else { self.with_commas(forms) };
         let at = if open { symbol.full.end..end } else { at };
@@ -112,12 +114,34 @@ impl Job<'_> {
         let text = String::from_utf8_lossy(line);
         let behind = text.trim_start_matches([' ', '\t']);
         let closed = behind.strip_prefix([';', ',']).unwrap_or(behind);
-        let rest = closed.trim();
-        if rest.is_empty() || ["//", "#", "/*"].iter().any(|comment| rest.starts_with(comment)) {
+        if self.is_comment(closed.trim()) {
             return (full + line.trim_ascii_end().len(), true);
         }
         let taken = if closed.len() < behind.len() { text.len() - closed.len() } else { 0 };
         (full + taken.min(line.len()), false)
+    }
+
+    /// Whether there is nothing but comments in the rest of a line; one that goes on in the next line is more.
+    fn is_comment(&self, mut rest: &str) -> bool {
+        if self.before.language == Language::Python {
+            return rest.is_empty() || rest.starts_with('#');
+        }
+        while let Some(inner) = rest.strip_prefix("/*") {
+            let Some((_, behind)) = inner.split_once("*/") else { return false };
+            rest = behind.trim_start();
+        }
+        rest.is_empty() || rest.starts_with("//")
+    }
+
+    /// New text with the comma behind it that is there now, if it is one of several that commas part.
+    fn as_listed<'t>(&self, new: &'t str) -> Cow<'t, str> {
+        let last = new.lines().next_back().unwrap_or_default();
+        if !self.symbol.listed || last.contains("//") || last.contains("/*") {
+            return new.into();
+        }
+        let bare = new.strip_suffix(',').unwrap_or(new);
+        let comma = self.source()[..self.symbol.full.end].ends_with(b",");
+        if comma { format!("{bare},").into() } else { bare.into() }
     }
 
     /// New text as it is, and with the comma behind it that parts what is listed.

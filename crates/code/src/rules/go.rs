@@ -46,8 +46,8 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
 /// A variable, or a function that a variable holds.
 fn variable(node: Node<'_>) -> Visit<'_> {
     let value = node.child_by_field_name("value").and_then(|list| list.named_child(0));
-    let body =
-        value.filter(|value| value.kind() == "func_literal").and_then(|f| f.child_by_field_name("body"));
+    let function = value.filter(|value| value.kind() == "func_literal");
+    let body = function.and_then(|function| function.child_by_field_name("body"));
     let others = other_names(node);
     let body = body.filter(|_| others.is_empty());
     let draft = Draft { others, ..Draft::new(Kind::Variable, node) };
@@ -58,6 +58,7 @@ fn variable(node: Node<'_>) -> Visit<'_> {
             body: Some(body.byte_range()),
             block: true,
             signature_end: body.start_byte(),
+            value: function.map(|function| function.start_byte()),
             ..draft
         }
         .visit(),

@@ -49,7 +49,7 @@ pub(crate) struct Draft<'t> {
     pub(crate) block: bool,
     pub(crate) signature_end: usize,
     pub(crate) overload: bool,
-    /// Where the value that holds its body begins.
+    /// Where the function begins that it holds.
     pub(crate) value: Option<usize>,
     /// Whether a semicolon right behind the node is part of it.
     pub(crate) closed_behind: bool,

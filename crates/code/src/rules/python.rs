@@ -27,7 +27,12 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         },
         "assignment" if !scope.local => assignment(node, scope),
         "type_alias_statement" if !scope.local => {
-            Draft { name: node.child_by_field_name("left"), ..Draft::new(Kind::Type, node) }.visit()
+            // `Pair` of `type Pair[T] = …`
+            let mut name = node.child_by_field_name("left");
+            while let Some(inner) = name.and_then(|name| name.named_child(0)) {
+                name = Some(inner);
+            }
+            Draft { name, ..Draft::new(Kind::Type, node) }.visit()
         }
         _ => scope.unknown(node),
     }

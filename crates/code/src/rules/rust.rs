@@ -48,7 +48,12 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
 fn implementation<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     let Some(name) = node.child_by_field_name("type") else { return Visit::Descend };
     let name = base(name);
-    let of_trait = node.child_by_field_name("trait").map(|of| scope.text(base(of)).into_owned());
+    // `From<A>` and `From<B>` are two
+    let of_trait = node.child_by_field_name("trait").map(|of| {
+        let given = of.child_by_field_name("type_arguments").map(|given| scope.text(given));
+        let plain: Vec<&str> = given.iter().flat_map(|given| given.split_whitespace()).collect();
+        format!("{}{}", scope.text(base(of)), plain.join(" "))
+    });
     Draft { name: Some(name), of_trait, ..Draft::new(Kind::Impl, node) }.visit()
 }
 

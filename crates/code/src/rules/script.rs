@@ -67,11 +67,8 @@ fn export(node: Node<'_>) -> Visit<'_> {
     let default = node.children(&mut cursor).any(|child| child.kind() == "default");
     let value = node.child_by_field_name("value");
     if let Some(function) = value.filter(|_| default).and_then(function_in) {
-        let draft = holding(
-            Draft { called: Some("default".to_owned()), ..Draft::new(Kind::Function, node) },
-            function,
-        );
-        return Draft { value: value.map(|value| value.start_byte()), ..draft }.visit();
+        let draft = Draft { called: Some("default".to_owned()), ..Draft::new(Kind::Function, node) };
+        return holding(draft, function).visit();
     }
     // a class without a name goes by what it is exported as
     if let Some(class) = value.filter(|value| default && value.kind() == "class")
@@ -105,17 +102,15 @@ fn function_in(mut node: Node<'_>) -> Option<Node<'_>> {
 fn holding<'t>(draft: Draft<'t>, function: Node<'t>) -> Draft<'t> {
     let Some(body) = function.child_by_field_name("body") else { return draft };
     let block = body.kind() == "statement_block";
-    Draft { body: Some(body.byte_range()), block, signature_end: body.start_byte(), ..draft }
+    let value = Some(function.start_byte());
+    Draft { body: Some(body.byte_range()), block, signature_end: body.start_byte(), value, ..draft }
 }
 
 fn variable<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     let named = node.child_by_field_name("name").is_some_and(|name| name.kind() == "identifier");
     let value = node.child_by_field_name("value");
     match value.and_then(function_in) {
-        Some(function) if named => {
-            let draft = holding(Draft::new(Kind::Function, node), function);
-            Draft { value: value.map(|value| value.start_byte()), ..draft }.visit()
-        }
+        Some(function) if named => holding(Draft::new(Kind::Function, node), function).visit(),
         _ if named && !scope.local => {
             let draft = Draft::new(Kind::Variable, node);
             match value.filter(|value| value.kind() == "object") {

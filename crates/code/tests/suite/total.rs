@@ -207,7 +207,7 @@ fn what_is_collected_stays_in_proportion() {
     assert_eq!(outline(Language::TypeScript, wide.as_bytes(), Depth::Everything).len(), 20_001);
     assert!(most(Language::TypeScript, &wide) < 10_000);
     // and none of it keeps an edit
-    let target = Target { name: "m", modules: &[] };
+    let target = Target { name: "A.m", modules: &[] };
     let done = edit(Language::TypeScript, script.as_bytes(), &target, &Change::Body("x()")).unwrap();
     assert_eq!((done.symbol.as_str(), done.bytes.len() < 40), ("A.m", true));
     let target = Target { name: "a", modules: &[] };
