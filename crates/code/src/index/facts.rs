@@ -263,10 +263,13 @@ impl Facts {
         });
         count += parts;
         // a name that is asked for as a whole comes before those that have it as a part
-        let plain = symbol.name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
-        let whole: String = plain.take(64).collect();
+        let whole = words::whole(&symbol.name);
         if whole.len() > 1 {
             self.word(from, start, &whole, IN_NAME);
+        }
+        // and of a name that is one word, that word counts as the whole does
+        if parts == 1 && whole.len() > 2 {
+            self.word(from, start, &whole[1..], IN_NAME);
         }
         let mut text = |text: &str, facts: &mut Self| {
             words::split(text, buffer, |word| {

@@ -70,6 +70,14 @@ impl Best {
     }
 }
 
+/// A word of a question, and where it stands.
+struct Asked<'a> {
+    rarity: f32,
+    /// What it counts wherever it stands, whatever else is said there.
+    gain: Option<f32>,
+    walk: Walk<'a>,
+}
+
 /// What every question needs room for.
 pub(super) struct Slate {
     /// Those of the symbols that are looked at; nothing is left of them afterwards.
@@ -115,18 +123,24 @@ impl Index {
         let average = (self.words as f32 / living).max(1.0);
         let mut slate = self.slate.take().unwrap_or_default();
         slate.prepare(average);
-        let mut walks: Vec<(f32, Walk<'_>)> = terms
+        let mut walks: Vec<Asked<'_>> = terms
             .iter()
             .map(|term| {
                 let postings = &self.postings[*term as usize];
                 let within = (postings.count() as f32).min(living);
                 let rarity = (1.0 + (living - within + 0.5) / (within + 0.5)).ln();
-                (rarity, postings.walk(&self.packed))
+                Asked { rarity, gain: None, walk: postings.walk(&self.packed) }
             })
             .collect();
+        // what is called as the question is comes first, however much else is said about it
+        if let Some(name) = self.terms.get(&words::whole(query)) {
+            let most = walks.iter().map(|asked| asked.rarity * (K1 + 1.0)).sum::<f32>();
+            let walk = self.postings[name as usize].walk(&self.packed);
+            walks.push(Asked { rarity: 0.0, gain: Some(most + 1.0), walk });
+        }
         let mut best = Best { limit, all: Vec::with_capacity(limit + 1) };
         let mut total = 0;
-        while let Some(next) = walks.iter_mut().filter_map(|(_, walk)| walk.next_symbol()).min() {
+        while let Some(next) = walks.iter_mut().filter_map(|asked| asked.walk.next_symbol()).min() {
             let first = next as usize / TILE * TILE;
             total += self.look(first, &mut walks, &mut slate, filter, &mut best);
         }
@@ -154,16 +168,20 @@ impl Index {
     fn terms_in<'q>(&self, query: impl Iterator<Item = &'q str>) -> Vec<u32> {
         let mut terms = Vec::new();
         let mut buffer = String::new();
-        let mut add = |word: &str| terms.extend(self.terms.get(word).filter(|term| !terms.contains(term)));
+        let mut add = |word: &str| {
+            let term = self.terms.get(word);
+            terms.extend(term.filter(|term| !terms.contains(term)));
+            term.is_some()
+        };
         for identifier in query {
-            let mut parts = 0;
+            let (mut parts, mut known) = (0, false);
             words::split(identifier, &mut buffer, |word| {
                 parts += 1;
-                add(word);
+                known |= add(word);
             });
-            if parts > 1 {
-                let plain = identifier.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
-                add(&plain.collect::<String>());
+            // a word that is none may be a name without its humps
+            if parts > 1 || !known {
+                add(&words::whole(identifier));
             }
         }
         terms
@@ -173,7 +191,7 @@ impl Index {
     fn look(
         &self,
         first: usize,
-        walks: &mut [(f32, Walk<'_>)],
+        walks: &mut [Asked<'_>],
         slate: &mut Slate,
         filter: &Filter<'_>,
         best: &mut Best,
@@ -183,11 +201,15 @@ impl Index {
         lens[..here].copy_from_slice(&self.lens[first..][..here]);
         // the blocks that have a score
         let mut blocks = 0u64;
-        for (rarity, walk) in walks {
+        for Asked { rarity, gain, walk } in walks {
             walk.until((first + TILE) as u64, |symbol, often| {
                 let at = symbol as usize % TILE;
                 blocks |= 1 << (at / BLOCK);
-                scores[at] += *rarity * shares[usize::from(lens[at]) * OFTEN + often as usize % OFTEN];
+                scores[at] += match gain {
+                    Some(gain) if lens[at] > 0 => *gain,
+                    Some(_) => 0.0,
+                    None => *rarity * shares[usize::from(lens[at]) * OFTEN + often as usize % OFTEN],
+                };
             });
         }
         let mut total = 0;

@@ -2,6 +2,14 @@
 
 /// Longer words are not words.
 const LONGEST: usize = 40;
+/// Characters of a whole name that tell it from others.
+const WHOLE: usize = 64;
+
+/// A name as a whole, however it is written: a word that no other word is.
+pub(crate) fn whole(name: &str) -> String {
+    let plain = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
+    ['='].into_iter().chain(plain.take(WHOLE)).collect()
+}
 
 /// Calls `each` with every word of `text`, in lower case: split at everything that is neither letter nor digit and at
 /// the humps of camelCase; a run of capitals is one word up to the last of them. Single letters are no words.

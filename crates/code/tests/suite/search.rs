@@ -56,6 +56,38 @@ fn a_name_ranks_before_a_mention() {
     assert!(index.search("", &Filter::default(), 5).0.is_empty());
 }
 
+/// What is called as the question is comes first, however long its documentation and however many have it in part.
+#[test]
+fn the_whole_name_comes_first() {
+    let long = "// Words and words about something else, on and on and on until there are many of them.\n";
+    let mut source = format!("package p\n\n{}func Parse() {{}}\n\n", long.repeat(5));
+    source.push_str(&format!("{}func loadConfig() {{}}\n\n", long.repeat(5)));
+    source.push_str(&format!("{}const X_OK = 1\n\n", long.repeat(5)));
+    for n in 0..150 {
+        source.push_str(&format!(
+            "func Parse{n}x() {{}}\n\nfunc Config{n}Load() {{}}\n\nconst OK{n}_OK = 1\n\n"
+        ));
+    }
+    let sources = [("a.go", source.as_str())];
+    let mut index = Index::default();
+    put(&mut index, "a.go", &source);
+    for (query, name) in [
+        ("Parse", "Parse:8"),
+        ("parse", "Parse:8"),
+        ("loadConfig", "loadConfig:15"),
+        ("load_config", "loadConfig:15"),
+        ("load-config", "loadConfig:15"),
+        ("load config", "loadConfig:15"),
+        ("loadconfig", "loadConfig:15"),
+        ("X_OK", "X_OK:22"),
+    ] {
+        assert_eq!(found(&mut index, query, &sources)[0], name, "{query}");
+    }
+    // and is gone when it has gone
+    put(&mut index, "a.go", "package p\n\nfunc ParseAll() {}\n");
+    assert_eq!(found(&mut index, "parse", &[("a.go", "package p\n\nfunc ParseAll() {}\n")]), ["ParseAll:3"]);
+}
+
 #[test]
 fn names_within_a_declaration_are_found() {
     let sources = [
