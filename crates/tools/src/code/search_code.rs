@@ -98,7 +98,13 @@ fn search(call: &Call, index: &Symbols, args: &Args) -> Result<Facts<Found>, Too
     let filter = Filter { kinds: &kinds, languages };
     let limit = args.limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
     let (hits, total, standing) = index.search(&args.query, &filter, limit);
-    let results = show(call, hits);
+    let mut results = show(call, hits);
+    // of names that differ in how they are written, the one that is written as in the question
+    let name = args.query.trim();
+    let other = |one: &One| {
+        !one.name.strip_suffix(name).is_some_and(|owner| owner.is_empty() || owner.ends_with(['.', ':']))
+    };
+    results.sort_by_key(other);
     Ok(Facts {
         text: text(&args.query, &results, total, &standing),
         facts: Found { results, total, files_indexed: standing.done, files: standing.all },

@@ -132,6 +132,12 @@ async fn search_finds_by_words_and_sees_every_change() {
             .await
             .starts_with("c/x.c:2 function: static int frob_all(int n)")
     );
+    bench.write("k.ts", "/** On and on. */\nexport class Kestrel {}\n\nlet kestrel = 1;\n");
+    for (query, line) in [("Kestrel", 2), ("kestrel", 4)] {
+        let spelled = search(&client, json!({"query": query})).await;
+        assert!(spelled.starts_with(&format!("k.ts:{line} ")), "{spelled}");
+    }
+    fs::remove_file(bench.root().join("k.ts")).unwrap();
     let typed =
         search(&client, json!({"query": "total", "language": "typescript", "kind": "function"})).await;
     assert!(
