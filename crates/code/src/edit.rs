@@ -380,7 +380,10 @@ impl Job<'_> {
         }
         // a function alone takes the place of the one that is held, and what has the name that of all before the body
         let value = symbol.value.filter(|_| is_function(self.before.language, &text));
-        let starts = value.map_or_else(|| symbol.starts.clone(), |value| vec![value]);
+        let mut starts = value.map_or_else(|| symbol.starts.clone(), |value| vec![value]);
+        // what it begins with is not there twice: `declare` is taken for a name where it stands behind another
+        let words = self.source();
+        starts.sort_by_key(|start| first_word(&words[*start..]) != first_word(text.as_bytes()));
         for (turn, start) in starts.iter().enumerate() {
             let at = *start..symbol.signature.end.max(*start);
             let fitted = self.fitted(&at, &Within::alone(&text), &indent).swap_remove(0);
@@ -408,6 +411,12 @@ impl Job<'_> {
             other => other,
         })
     }
+}
+
+/// The letters that a text begins with.
+fn first_word(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| !byte.is_ascii_alphanumeric());
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Whether the signature of a function that a variable or a property holds comes without what holds it.

@@ -1,7 +1,8 @@
 //! Properties on real sources: those of the toolchains that every machine with this project has.
 
-use code::{Change, Depth, EditError, Language, Reader, Target, edit, outline};
+use code::{Change, Depth, EditError, Kind, Language, Reader, Symbol, Target, edit, outline};
 use std::{
+    collections::{HashMap, HashSet},
     env, fs,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -239,4 +240,111 @@ fn outlines_of_real_files_are_in_order_and_nested() {
             assert!(items.len() <= symbols.len(), "{}", path.display());
         }
     }
+}
+
+/// Symbols of one file that are moved about.
+const SYMBOLS: usize = 3;
+
+/// What became of the symbols of one language.
+#[derive(Debug, Default)]
+struct Moved {
+    replaced: usize,
+    renamed: usize,
+    /// By kind.
+    deleted: HashMap<&'static str, usize>,
+    inserted: HashMap<&'static str, usize>,
+}
+
+/// The file without what it has at `at`, blank lines and line ends aside: they may go along.
+fn without(source: &str, at: Range<usize>) -> String {
+    let left = format!("{}{}", &source[..at.start], &source[at.end..]);
+    left.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+fn try_symbol(language: Language, source: &str, symbol: &Symbol, moved: &mut Moved) {
+    let name = match (&symbol.of_trait, symbol.kind) {
+        (Some(of), Kind::Impl) => format!("impl {of} for {}:{}", symbol.path(), symbol.line),
+        (None, Kind::Impl) => format!("impl {}:{}", symbol.path(), symbol.line),
+        _ => format!("{}:{}", symbol.path(), symbol.line),
+    };
+    let target = Target { name: &name, modules: &[] };
+    let change = |change: &Change<'_>| edit(language, source.as_bytes(), &target, change);
+    let bare = |bytes: &[u8]| String::from_utf8_lossy(bytes).split_whitespace().collect::<String>();
+    match change(&Change::Replace(&source[symbol.full.clone()])) {
+        Err(EditError::Same) => moved.replaced += 1,
+        Err(EditError::NotFound { .. } | EditError::Ambiguous { .. } | EditError::Together { .. }) => return,
+        other => panic!("itself: {other:?}"),
+    }
+    // another name, and nothing else
+    let (at, head) = (&symbol.name_at, &symbol.signature);
+    let said = head.start <= at.start && !at.is_empty() && at.end <= head.end;
+    if symbol.kind.is_callable() && said {
+        let signature = format!("{}zqx{}", &source[head.start..at.start], &source[at.end..head.end]);
+        let done = change(&Change::Signature(&signature)).unwrap_or_else(|error| panic!("renamed: {error}"));
+        let expected = [&source[..at.start], "zqx", &source[at.end..]].concat();
+        same_lines(&done.bytes, expected.as_bytes(), &signature);
+        moved.renamed += 1;
+    }
+    // it goes with what closes it and the comment behind it, and nothing else does
+    match change(&Change::Delete) {
+        Ok(done) => {
+            let line = source[symbol.full.end..].find('\n').map_or(source.len(), |end| symbol.full.end + end);
+            let fits = [symbol.full.end, line].iter().any(|end| {
+                let expected = without(source, symbol.full.start..*end);
+                let got = bare(&done.bytes);
+                got == expected || got.len() < expected.len() && expected.len() - got.len() == 1
+            });
+            assert!(fits, "deleted: {}", String::from_utf8_lossy(&done.bytes));
+            *moved.deleted.entry(symbol.kind.name()).or_default() += 1;
+        }
+        // the only thing in a block, which must not be empty
+        Err(EditError::DoesNotParse { reason }) if reason.contains("nothing in a block") => {}
+        other => panic!("deleted: {other:?}"),
+    }
+    // another like it comes before it and after it, and all that was there stays
+    if symbol.shared || symbol.overload || !said || symbol.kind == Kind::Impl {
+        return;
+    }
+    let like = format!("{}zqx{}", &source[symbol.full.start..at.start], &source[at.end..symbol.full.end]);
+    for new in [Change::Before(&like), Change::After(&like)] {
+        let done = change(&new).unwrap_or_else(|error| panic!("{new:?}: {error}"));
+        let (got, old, new) = (bare(&done.bytes).len(), bare(source.as_bytes()).len(), bare(like.as_bytes()));
+        // a comma may be needed between the two
+        assert!((got - old - new.len()) < 2, "{like}");
+        assert!(String::from_utf8_lossy(&done.bytes).matches("zqx").count() > 0, "{like}");
+        *moved.inserted.entry(symbol.kind.name()).or_default() += 1;
+    }
+}
+
+#[test]
+fn symbols_are_replaced_renamed_deleted_and_joined_by_others() {
+    let run = |(language, folder): (Language, PathBuf)| {
+        let (mut moved, mut wrong) = (Moved::default(), Vec::new());
+        for (path, source) in sample(&folder, language).into_iter().step_by(3) {
+            let source = String::from_utf8(source).unwrap();
+            let symbols = outline(language, source.as_bytes(), Depth::Everything);
+            // by turns the first of the file's kinds, then others
+            let mut seen = HashSet::new();
+            let (mut chosen, rest): (Vec<_>, Vec<_>) = symbols.iter().partition(|it| seen.insert(it.kind));
+            chosen.extend(rest.into_iter().rev());
+            for symbol in chosen.into_iter().take(SYMBOLS) {
+                let tried = catch_unwind(AssertUnwindSafe(|| {
+                    try_symbol(language, &source, symbol, &mut moved);
+                }));
+                if tried.is_err() {
+                    wrong.push(format!("{} {}:{}", path.display(), symbol.path(), symbol.line));
+                }
+            }
+        }
+        let name = language.name();
+        assert!(wrong.is_empty(), "{name}: {} of {moved:?}:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(moved.replaced > 30 && moved.renamed > 10, "{name} {moved:?}");
+        assert!(moved.deleted.len() > 2 && moved.inserted.len() > 2, "{name} {moved:?}");
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = corpora().into_iter().map(|corpus| scope.spawn(|| run(corpus))).collect();
+        for thread in running {
+            thread.join().unwrap();
+        }
+    });
 }
