@@ -271,7 +271,11 @@ impl Symbols {
         let changed = match changed {
             // what belongs to the workspace may be something else now
             Some(paths) if !state.built || !paths.iter().any(rules) => {
-                paths.into_iter().filter(|path| known(path)).map(|path| (path, 0)).collect()
+                let paths = paths.into_iter().filter(|path| known(path));
+                // rules of the repository's own and above the root change without a word in the journal
+                paths
+                    .map(|path| if self.workspace.leaves_out(&path) { (path, GONE) } else { (path, 0) })
+                    .collect()
             }
             _ => self.differing(state),
         };
@@ -324,6 +328,29 @@ mod tests {
     use super::*;
     use std::fs;
     use workspace::LiveOptions;
+
+    /// Rules that are no part of the workspace say what is: the journal tells of the files, not of the rules.
+    #[test]
+    fn what_is_excluded_later_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(".git/info")).unwrap();
+        fs::write(dir.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::create_dir(dir.path().join("out")).unwrap();
+        fs::write(dir.path().join("out/a.go"), "package p\n\nfunc OpenVault() {}\n").unwrap();
+        let workspace = Arc::new(Workspace::open("w", dir.path()).unwrap());
+        workspace.go_live_now(LiveOptions::default());
+        let symbols = Symbols::new(workspace);
+        symbols.build();
+        let count = || symbols.search("vault", &Filter::default(), 10).1;
+        assert_eq!(count(), 1);
+        let exclude = dir.path().join(".git/info/exclude");
+        fs::write(&exclude, "/out\n").unwrap();
+        assert_eq!(count(), 0);
+        fs::write(dir.path().join("out/a.go"), "package p\n\nfunc CloseVault() {}\n").unwrap();
+        assert_eq!(count(), 0);
+        fs::remove_file(&exclude).unwrap();
+        assert_eq!(count(), 1);
+    }
 
     #[test]
     fn an_answer_from_half_an_index_says_so() {

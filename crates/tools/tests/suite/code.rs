@@ -116,6 +116,8 @@ async fn search_finds_by_words_and_sees_every_change() {
     bench.write("c/x.c", "/* frobs */\nstatic int frob_all(int n) { return n; }\n");
     bench.write(".gitignore", "ignored/\n");
     bench.write("ignored/i.go", "package i\nfunc OpenVault() {}\n");
+    bench.write(".git/HEAD", "ref: refs/heads/main\n");
+    bench.write(".git/info/exclude", "");
     let found = search(&client, json!({"query": "open vault"})).await;
     let expected =
         "src/store.rs:6 method in Store: pub fn openVault(&self, key: Key) -> Vault\n    Opens the vault.";
@@ -163,6 +165,11 @@ async fn search_finds_by_words_and_sees_every_change() {
     assert_eq!(
         search(&client, json!({"query": "zebra"})).await,
         "no symbol fits \"zebra\" (3 files indexed)"
+    );
+    bench.write(".git/info/exclude", "/web\n");
+    assert_eq!(
+        search(&client, json!({"query": "render total"})).await,
+        "no symbol fits \"render total\" (2 files indexed)"
     );
     for (args, why) in [
         (json!({"query": " "}), "`query` is empty"),

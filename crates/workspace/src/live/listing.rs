@@ -27,6 +27,12 @@ impl Workspace {
         marked.collect()
     }
 
+    /// Whether a file is no part of the workspace because a rule ignores it, as far as rules and the live workspace
+    /// know now.
+    pub fn leaves_out(&self, path: &Path) -> bool {
+        !self.live_knows(path) && walk::leaves_out_file(self, path)
+    }
+
     /// A number that is another when what is at a path has changed; nothing when nothing is there.
     pub fn stamp_of(&self, path: &Path) -> Option<u64> {
         Some(stamp(&self.lstat(&self.plain(path)?.relative).ok()?))
