@@ -44,6 +44,28 @@ const BULKY: u64 = 64 << 20;
 /// Smaller packs are not worth the trouble of making them smaller.
 const SMALL: u64 = 1 << 20;
 
+/// The store's own settings, and what they were in its first version.
+///
+/// What a workspace's files are called, and what is in its `.gitmodules`, is the workspace's affair: git objects to
+/// names that are dangerous to check out elsewhere (`git~1`), and a store that holds them is sound all the same. Only
+/// what every git since 2.24 knows is named here: of one that it does not know `git fsck` dies.
+const CONFIG: &str = "[core]
+\trepositoryformatversion = 0
+\tbare = true
+[fsck]
+\thasDotgit = ignore
+\tgitmodulesBlob = ignore
+\tgitmodulesLarge = ignore
+\tgitmodulesMissing = ignore
+\tgitmodulesName = ignore
+\tgitmodulesParse = ignore
+\tgitmodulesPath = ignore
+\tgitmodulesSymlink = ignore
+\tgitmodulesUpdate = ignore
+\tgitmodulesUrl = ignore
+";
+const FIRST_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+
 /// Automatic snapshots are named here, all in one file: git's own format for many refs.
 const PACKED_REFS: &str = "packed-refs";
 const AUTOMATIC: &str = "refs/automatic/";
@@ -116,8 +138,6 @@ impl Store {
         }
         // What is in the files of a workspace is not everybody's to read.
         fs::set_permissions(root, fs::Permissions::from_mode(0o700))?;
-        write_once(&root.join("HEAD"), "ref: refs/heads/none\n")?;
-        write_once(&root.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
         let store = Self {
             root: root.to_owned(),
             workspace: workspace.to_owned(),
@@ -136,8 +156,24 @@ impl Store {
                 }
             }
         }
+        store.set_up()?;
         drop(alone);
         Ok(store)
+    }
+
+    /// Makes a folder what git takes for a repository.
+    fn set_up(&self) -> io::Result<()> {
+        for (name, first, content) in
+            [("HEAD", "", "ref: refs/heads/none\n"), ("config", FIRST_CONFIG, CONFIG)]
+        {
+            let place = self.root.join(name);
+            // Whatever else somebody wrote there is theirs.
+            let there = found(fs::read(&place))?.unwrap_or_default();
+            if there.is_empty() || there == first.as_bytes() {
+                Part::new(&self.root, place, content.as_bytes().to_vec()).persist()?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits until no other process changes the store, and learns what others did.
@@ -535,9 +571,6 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn write_once(path: &Path, content: &str) -> io::Result<()> {
-    if path.exists() { Ok(()) } else { fs::write(path, content) }
-}
 /// Takes everything and keeps the beginning.
 struct Beginning {
     bytes: Vec<u8>,

@@ -142,6 +142,40 @@ fn plain_git_reads_what_was_stored() {
     assert!(named.contains(&"v1..2.lock".to_owned()));
 }
 
+/// What git would not check out everywhere is a file like any other here, and the store that holds it is sound.
+#[test]
+fn names_that_git_objects_to_are_kept_too() {
+    let place = Place::new();
+    // As stores were made at first.
+    fs::create_dir(&place.store).unwrap();
+    fs::write(place.store.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n").unwrap();
+    for name in
+        ["git~1", "GIT~1/x", ".git /x", ".git.", ".git::$INDEX_ALLOCATION", ".g\u{200c}it/x", "aux:x\\.."]
+    {
+        place.write(name, "x");
+    }
+    place.write(".gitmodules", "[submodule \"../x\"]\n\tpath = -x\n\turl = -u\n\tupdate = !rm\n");
+    place.write("gitmod~1", "[broken");
+    symlink("elsewhere", place.root.join(".gitmodules ")).unwrap();
+    place.write("deeper/.GITMODULES/x", "a folder");
+    let state = place.state();
+    let snapshots = place.open();
+    snapshots.create("s", "").unwrap();
+    for entry in fs::read_dir(&place.root).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
+    }
+    snapshots.restore("s", &who()).unwrap();
+    assert_eq!(place.state(), state);
+    assert_eq!(place.git(&["show", "refs/snapshots/s:git~1"]), "x");
+    place.git(&["fsck", "--no-dangling"]);
+    place.git(&["fsck", "--strict", "--no-dangling"]);
+    // What somebody else wrote there is theirs.
+    place.git(&["config", "user.name", "me"]);
+    drop(snapshots);
+    drop(place.open());
+    assert_eq!(place.git(&["config", "user.name"]), "me\n");
+}
+
 #[test]
 fn a_restore_brings_back_everything_and_spares_what_is_ignored() {
     let place = Place::new();
