@@ -326,11 +326,11 @@ impl Store {
     }
 
     pub(crate) fn tree(&self, id: &Oid) -> io::Result<Level> {
-        decode_tree(&self.read(id)?).ok_or_else(|| io::Error::other(format!("tree {id} is damaged")))
+        decode_tree(&self.read(id)?).ok_or_else(|| damaged("tree", id))
     }
 
     pub(crate) fn commit(&self, id: &Oid) -> io::Result<Commit> {
-        Commit::decode(&self.read(id)?).ok_or_else(|| io::Error::other(format!("commit {id} is damaged")))
+        Commit::decode(&self.read(id)?).ok_or_else(|| damaged("commit", id))
     }
 
     /// The file that names a commit; `None` where [`is_name`] says so.
@@ -506,7 +506,8 @@ impl Store {
         Ok(())
     }
 
-    /// Everything that some ref leads to.
+    /// Everything that some ref leads to. Where the way ends in something damaged, nobody gets further by this either:
+    /// no reason never to tidy up again.
     fn reachable(&self) -> io::Result<HashSet<Oid>> {
         let mut todo: Vec<(Kind, Oid)> = self.refs()?.into_iter().map(|(_, id)| (Kind::Commit, id)).collect();
         todo.extend(self.automatic()?.into_iter().map(|(_, id)| (Kind::Commit, id)));
@@ -517,12 +518,13 @@ impl Store {
             }
             match kind {
                 Kind::Commit => {
-                    let commit = self.commit(&id)?;
+                    let Some(commit) = sound(self.commit(&id))? else { continue };
                     todo.push((Kind::Tree, commit.tree));
                     todo.extend(commit.parent.map(|parent| (Kind::Commit, parent)));
                 }
                 Kind::Tree => {
-                    todo.extend(self.tree(&id)?.into_values().map(|entry| {
+                    let Some(tree) = sound(self.tree(&id))? else { continue };
+                    todo.extend(tree.into_values().map(|entry| {
                         (if entry.mode == Mode::Tree { Kind::Tree } else { Kind::Blob }, entry.id)
                     }))
                 }
@@ -561,6 +563,18 @@ pub(crate) fn is_name(name: &str) -> bool {
 fn ref_name(name: &str) -> String {
     let awkward = name.contains("..") || name.ends_with('.') || name.ends_with(".lock");
     if awkward { name.replace('.', "%2E") } else { name.to_owned() }
+}
+
+fn damaged(what: &str, id: &Oid) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} {id} is damaged"))
+}
+
+/// What is neither damaged nor gone with something that was.
+fn sound<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+        other => found(other),
+    }
 }
 
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {

@@ -279,6 +279,16 @@ fn one_damaged_pack_does_not_take_the_others_with_it() {
         assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "two");
         snapshots.undo(&who(), PLAIN).unwrap();
         assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "three");
+        // What is damaged can be forgotten, and many calls later it is no obstacle either.
+        snapshots.create("d", "").unwrap();
+        snapshots.delete("d").unwrap();
+        for n in 0..60 {
+            let call = snapshots.begin(&who()).unwrap();
+            place.write("g", n.to_string());
+            snapshots.finish(&call).unwrap();
+        }
+        snapshots.delete("a").unwrap();
+        assert_eq!(snapshots.list().unwrap().len(), 2);
     }
 }
 
