@@ -115,6 +115,8 @@ pub(super) struct Plan {
     come: Vec<Difference>,
     /// Where something stands that is not ours, and what that means; known once what goes is gone.
     kept: Option<BTreeMap<Vec<u8>, Change>>,
+    /// Files that say what is ignored, as far as they are in their place.
+    rules: BTreeSet<Vec<u8>>,
     /// One file that cannot be written is no reason to leave the others.
     stubborn: bool,
     /// Files that came and are too large for automatic snapshots.
@@ -145,6 +147,7 @@ impl Plan {
             come_folders: paths(come),
             come: come_files,
             kept: None,
+            rules: BTreeSet::new(),
             stubborn: false,
             large: BTreeSet::new(),
             stamps,
@@ -164,7 +167,10 @@ impl Plan {
             after: file.before,
         };
         // Where nothing was written yet there is nothing of ours to take away.
-        let ours = |file: &&Difference| self.kept.as_ref().is_some_and(|kept| !kept.contains_key(&file.path));
+        let ours = |file: &&Difference| {
+            let written = self.kept.as_ref().is_some_and(|kept| !kept.contains_key(&file.path));
+            written || self.rules.contains(&file.path)
+        };
         let (written, made): (Vec<_>, Vec<_>) =
             self.come.iter().filter(ours).map(turned).partition(|file| file.after.is_some());
         Self {
@@ -173,6 +179,7 @@ impl Plan {
             come_folders: self.gone_folders.clone(),
             come: self.gone.iter().map(turned).chain(written).collect(),
             kept: None,
+            rules: BTreeSet::new(),
             stubborn: true,
             large: BTreeSet::new(),
             stamps: HashMap::new(),
@@ -189,7 +196,8 @@ impl Plan {
         fresh: &mut Fresh,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let mut changes = Vec::new();
-        let rules = self.put_rules(workspace, store, fresh)?;
+        self.put_rules(workspace, store, fresh)?;
+        let rules = &self.rules;
         // What goes away goes first, deepest first, so that a folder can become a file and a file a folder.
         for difference in self.gone.iter().rev() {
             let path = to_path(&difference.path);
@@ -233,7 +241,7 @@ impl Plan {
         let write: Vec<Coming> = self
             .come
             .iter()
-            .filter(|file| !kept.contains_key(&file.path))
+            .filter(|file| !kept.contains_key(&file.path) && !rules.contains(&file.path))
             .filter_map(|file| {
                 let (path, entry, was_there) = (to_path(&file.path), file.after?, file.before.is_some());
                 Some(Coming { path, entry, was_there, stamp: self.stamps.get(&file.path).copied() })
@@ -241,6 +249,8 @@ impl Plan {
             .collect();
         let hands = write_all(workspace, store, &write, (self.gone.len(), self.stubborn))?;
         changes.extend(kept.iter().map(|(path, why)| (*why, to_path(path))));
+        let rules = self.come.iter().filter(|file| rules.contains(&file.path));
+        changes.extend(rules.map(|file| (Change::came(file.before.is_some()), to_path(&file.path))));
         let mut newer = BTreeSet::new();
         for hand in hands {
             fresh.add(hand.fresh);
@@ -256,37 +266,43 @@ impl Plan {
         Ok(changes)
     }
 
-    /// Puts files that say what is ignored in their place before anything is deleted; which it did.
+    /// Puts files that say what is ignored in their place before anything is deleted.
     fn put_rules(
-        &self,
+        &mut self,
         workspace: &Workspace,
         store: &Store,
         fresh: &mut Fresh,
-    ) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
-        let mut done = BTreeSet::new();
+    ) -> Result<(), SnapshotError> {
         let mut hand = Hand::new(workspace, store, false);
         let mut ground = Ground::new(workspace);
         let decide = |file: &&Difference| decides(&to_path(&file.path));
         for file in self.gone.iter().chain(&self.come).filter(decide) {
             let path = to_path(&file.path);
+            let stamp = self.stamps.get(&file.path).copied();
             let put = match file.after {
-                None => remove_file(workspace, &path, None)
-                    .map(drop)
+                None => remove_file(workspace, &path, stamp.as_ref())
+                    .map(|change| !change.is_kept())
                     .map_err(|errno| failed("delete", &path, errno)),
                 // Where something else stands in its way, it comes with the others.
                 Some(_) if file.before.is_none() && workspace.lstat(&path).is_ok() => continue,
                 Some(_) if parent(workspace, &path).is_err() => continue,
                 Some(_) if ground.refuses(path.parent().unwrap_or(Path::new(""))).is_some() => continue,
-                Some(entry) => hand.put(&Coming { path, entry, was_there: false, stamp: None }),
+                Some(entry) => hand
+                    .put(&Coming { path, entry, was_there: false, stamp })
+                    .map(|()| hand.newer.pop().is_none()),
             };
             match put {
-                Err(_) if self.stubborn => continue,
-                put => put?,
+                Err(_) if self.stubborn => {}
+                // What somebody saved meanwhile is told with the others.
+                put => {
+                    if put? {
+                        self.rules.insert(file.path.clone());
+                    }
+                }
             }
-            done.insert(file.path.clone());
         }
         fresh.add(hand.fresh);
-        Ok(done)
+        Ok(())
     }
 
     /// Sees to it that names are synced with the files.
