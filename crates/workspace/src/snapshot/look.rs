@@ -186,7 +186,7 @@ fn known(entry: Entry, stat: &Stat) -> Known {
     Known { entry, stamp: settled(stat).then(|| stamp(stat)) }
 }
 
-fn open(workspace: &Workspace, path: &Path) -> io::Result<Option<File>> {
+pub(super) fn open(workspace: &Workspace, path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     match workspace.root.open_at(path, flags, Bits::empty()) {
         Ok(fd) => Ok(Some(File::from(fd))),

@@ -8,6 +8,7 @@
 mod abandoned;
 mod ahead;
 mod error;
+mod growing;
 mod held;
 mod history;
 mod look;

@@ -52,6 +52,8 @@ pub enum Change {
     /// It stands in the snapshot, but a file is in its place that is not part of the history, which was left alone: it
     /// cannot be read, is too large, or has just come.
     KeptUnknown,
+    /// It would go back to before a call, but somebody else adds to it, and it was left alone.
+    KeptGrowing,
 }
 
 impl Change {
@@ -69,6 +71,7 @@ impl Change {
                 | Self::KeptRepository
                 | Self::KeptSpecial
                 | Self::KeptUnknown
+                | Self::KeptGrowing
         )
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{
     Planned, SnapshotError, Snapshots, State,
+    growing::{Writers, has_grown},
     history::{Batch, Trust, new_call},
-    object::{Entry, Oid},
+    object::{Entry, Mode, Oid},
     pending::Caller,
     restore::{Change, Intent},
     step::{By, Note, Step},
@@ -11,6 +12,7 @@ use super::{
     to_path,
     tree::{Differences, Folder, Known},
 };
+use crate::Workspace;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     io,
@@ -51,11 +53,20 @@ struct Delta {
     left_out: BTreeSet<Vec<u8>>,
     /// Files that others changed too, between two changes of the call.
     others: BTreeSet<Vec<u8>>,
+    /// Files that others add to: they stay as they are.
+    growing: BTreeSet<Vec<u8>>,
     shared: bool,
     last: usize,
 }
 
 impl Delta {
+    /// Whether a file is now what somebody else made of it.
+    fn is_of_others(&self, path: &[u8], now: Option<Entry>) -> bool {
+        self.files
+            .get(path)
+            .is_some_and(|(before, after)| (now != *after || self.others.contains(path)) && now != *before)
+    }
+
     fn is_empty(&self) -> bool {
         self.files.is_empty() && self.made.is_empty() && self.removed.is_empty() && self.left_out.is_empty()
     }
@@ -75,7 +86,9 @@ impl Snapshots {
                 self.find_undo(state, batch, caller, options)
             })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
-        let changes = self.put_in_place(&mut state, planned)?;
+        let mut changes = self.put_in_place(&mut state, planned)?;
+        changes.extend(delta.growing.iter().map(|path| (Change::KeptGrowing, to_path(path))));
+        changes.sort_by(|a, b| a.1.cmp(&b.1));
         let at = UNIX_EPOCH + Duration::from_secs(u64::try_from(step.seconds).unwrap_or(0));
         let left_out = delta.left_out.iter().map(|path| to_path(path)).collect();
         Ok(Undone { caller: step.note.caller, at, before, changes, left_out })
@@ -89,10 +102,12 @@ impl Snapshots {
         options: UndoOptions,
     ) -> Result<Found, SnapshotError> {
         let past = Past::new(&self.store, state, batch);
-        let (call, delta) = past.last_call(&caller.session, options)?;
+        let (call, mut delta) = past.last_call(&caller.session, options)?;
         let step = past.steps.get(delta.last).copied().cloned();
         let step = step.ok_or(SnapshotError::NothingToUndo { others: None })?;
         if !options.force {
+            delta.growing = past.growing(&self.workspace, state, &delta)?;
+            delta.files.retain(|path, _| !delta.growing.contains(path));
             past.refuse_conflicts(state, &step, &delta)?;
         }
         let tree = self.target(state, batch, &delta)?;
@@ -220,13 +235,32 @@ impl<'a> Past<'a> {
         Ok(delta)
     }
 
+    /// Files that were there before the call and only grew in it, as logs do, and that somebody else adds to: they have
+    /// grown since, or are open for writing. Whose lines are whose nobody can tell, so none of them goes.
+    fn growing(&self, workspace: &Workspace, state: &State, delta: &Delta) -> io::Result<BTreeSet<Vec<u8>>> {
+        let mut writers = Writers::default();
+        let mut growing = BTreeSet::new();
+        for (path, sides) in &delta.files {
+            let (Some(before), Some(after)) = sides else { continue };
+            let Some(now) = state.seen.get(path) else { continue };
+            let now = now.entry;
+            let stages = if now == *after { vec![before.id] } else { vec![before.id, after.id] };
+            let on_disk = to_path(path);
+            if [before.mode, after.mode, now.mode] == [Mode::File; 3]
+                && (delta.is_of_others(path, Some(now)) || writers.hold(workspace, &on_disk))
+                && has_grown(self.store, workspace, &on_disk, &stages)?
+            {
+                growing.insert(path.clone());
+            }
+        }
+        Ok(growing)
+    }
+
     /// Nobody else's work is lost without a word.
     fn refuse_conflicts(&self, state: &State, step: &Step, delta: &Delta) -> Result<(), SnapshotError> {
         let mut files = Vec::new();
-        for (path, (before, after)) in &delta.files {
-            let now = state.seen.get(path).map(|known| known.entry);
-            let changed = now != *after || delta.others.contains(path);
-            if changed && now != *before {
+        for (path, (before, _)) in &delta.files {
+            if delta.is_of_others(path, state.seen.get(path).map(|known| known.entry)) {
                 files.push((to_path(path), self.blame(&step.note.by, path)?));
             }
             if before.is_some() {

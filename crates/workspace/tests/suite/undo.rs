@@ -2,10 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File},
+    io::Write as _,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -252,6 +253,62 @@ fn work_of_others_is_not_lost_without_a_word() {
     history.snapshots.finish(&two).unwrap();
     let text = history.undo("s").unwrap_err().to_string();
     assert!(text.contains("ran at the same time"), "{text}");
+}
+
+/// A server's log: lines that came while the call ran are in its difference, and whose they are nobody can tell.
+#[test]
+fn what_others_add_to_stays_and_stops_nothing() {
+    let history = History::new(true);
+    let place = &history.place;
+    let append = |text: &str| {
+        let mut log = File::options().append(true).open(place.root.join("log")).unwrap();
+        log.write_all(text.as_bytes()).unwrap();
+    };
+    place.write("log", "one\n");
+    place.write("f", "0");
+    let kept = (Change::KeptGrowing, "log".into());
+    history.call("s", || {
+        append("two\n");
+        place.write("f", "1");
+    });
+    append("three\n");
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "f".into()), kept.clone()]);
+    assert_eq!((history.read("f"), history.read("log")), ("0".into(), "one\ntwo\nthree\n".into()));
+
+    // Nothing but the log: it is told, and does not bar the way to the call before.
+    history.call("s", || place.write("f", "2"));
+    history.call("s", || append("four\n"));
+    append("five\n");
+    assert_eq!(history.undo("s").unwrap().changes, std::slice::from_ref(&kept));
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "f".into())]);
+    assert_eq!(history.read("log"), "one\ntwo\nthree\nfour\nfive\n");
+
+    // Nobody has added to it since, but somebody is about to.
+    let mut server = Command::new("sh")
+        .args(["-c", "exec >> log; while read -r line; do echo $line; done"])
+        .current_dir(&place.root)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = server.stdin.take().unwrap();
+    history.call("s", || {
+        lines.write_all(b"six\n").unwrap();
+        while !history.read("log").ends_with("six\n") {}
+    });
+    assert_eq!(history.undo("s").unwrap().changes, [kept]);
+    lines.write_all(b"seven\n").unwrap();
+    drop(lines);
+    assert!(server.wait().unwrap().success());
+    assert!(history.read("log").ends_with("six\nseven\n"));
+
+    // Alone with it, the call's lines go; where more than lines were added, or `force` is given, nothing is new.
+    history.call("s", || append("eight\n"));
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "log".into())]);
+    history.call("s", || place.write("log", "rotated\n"));
+    append("nine\n");
+    assert!(matches!(history.undo("s"), Err(SnapshotError::Conflict { .. })));
+    history.snapshots.undo(&by("s", "undo"), UndoOptions { force: true, ..PLAIN }).unwrap();
+    assert!(history.read("log").ends_with("six\nseven\n"));
 }
 
 #[test]
