@@ -194,11 +194,20 @@ impl Tool for SnapshotCreate {
     async fn run(&self, call: &Call, args: CreateArgs) -> Result<Facts<Created>, ToolError> {
         let CreateArgs { name, description } = args;
         let asked = name.clone();
-        let id = on_snapshots(call, move |snapshots| {
-            snapshots.create(&asked, &printable(description.as_deref().unwrap_or_default()))
+        let (id, unreadable) = on_snapshots(call, move |snapshots| {
+            let id = snapshots.create(&asked, &printable(description.as_deref().unwrap_or_default()))?;
+            Ok((id, snapshots.unreadable()))
         })
         .await?;
-        Ok(Facts { text: format!("snapshot {name} created: {id}"), facts: Created { name, id } })
+        let mut text = format!("snapshot {name} created: {id}");
+        if !unreadable.is_empty() {
+            let names: Vec<_> = unreadable.iter().take(NAMED).map(|path| quoted(path)).collect();
+            let _ = write!(text, "\nNOT in it, for it cannot be read: {}", names.join(", "));
+            if let Some(more) = unreadable.len().checked_sub(NAMED).filter(|more| *more > 0) {
+                let _ = write!(text, " [{more} more]");
+            }
+        }
+        Ok(Facts { text, facts: Created { name, id } })
     }
 }
 

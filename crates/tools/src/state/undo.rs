@@ -30,7 +30,7 @@ pub(crate) struct Undone {
     /// The snapshot that takes the undo back.
     before: String,
     files: Vec<Touched>,
-    /// Changed by that call but too large to be kept: as they are.
+    /// Changed by that call but not kept: as they are.
     not_undone: Vec<String>,
 }
 
@@ -73,7 +73,10 @@ impl Tool for Undo {
         let not_undone: Vec<String> = undone.left_out.iter().map(|path| quoted(path).into_owned()).collect();
         if !not_undone.is_empty() {
             let names = not_undone.join(", ");
-            text.push_str(&format!("\nNOT undone, for files above 64 MiB are not kept for undo: {names}"));
+            text.push_str(&format!(
+                "\nNOT undone, for what was or is above 64 MiB or out of sight (not readable, in a repository of its own) \
+                 is not kept for undo: {names}"
+            ));
         }
         text.push_str(&format!("\nto take this undo back: snapshot_restore {}", undone.before));
         if let Some(lost) = lost {

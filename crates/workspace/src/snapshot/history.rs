@@ -311,8 +311,12 @@ impl Snapshots {
         batch: &mut Batch,
         named: Option<Vec<PathBuf>>,
     ) -> io::Result<Found> {
-        let extra = state.recheck.iter().chain(state.large.keys()).map(|path| as_path(path).to_owned());
-        let extra = extra.collect();
+        let kind = |path: &[u8]| self.workspace.lstat(as_path(path)).ok().map(|stat| look::mode(&stat));
+        state.closed.retain(|path| kind(path).is_some());
+        // That a folder can be read again the one above it tells.
+        let closed = state.closed.iter().filter(|path| kind(path).flatten().is_some());
+        let extra = state.recheck.iter().chain(state.large.keys()).chain(closed);
+        let extra = extra.map(|path| as_path(path).to_owned()).collect();
         let State { seen, around, known, .. } = state;
         let sweep = Sweep {
             workspace: &self.workspace,
@@ -585,7 +589,7 @@ impl Snapshots {
             let path = path.as_os_str().as_bytes();
             match look {
                 Look::New(known) => state.large.entry(path.to_vec()).or_default().known = Some(known),
-                Look::Gone => drop(state.large.remove(path)),
+                Look::Gone | Look::Closed => drop(state.large.remove(path)),
                 Look::Same | Look::Large(_) => {}
             }
         }
@@ -610,6 +614,7 @@ impl State {
     /// Takes in what was found on disk, but for `except`, which is looked at again the next time.
     fn absorb(&mut self, found: Found, except: &BTreeSet<Vec<u8>>) {
         self.recheck.clear();
+        self.reveal(&found);
         for path in found.gone {
             if except.contains(&path) {
                 self.recheck.insert(path);
@@ -648,6 +653,28 @@ impl State {
             } else {
                 self.seen.set(&path, known);
                 self.no_longer_large(path);
+            }
+        }
+    }
+
+    /// What was there all the time and only now can be seen was not made by anybody we know: no reason to delete it.
+    fn reveal(&mut self, found: &Found) {
+        let hidden: BTreeSet<Vec<u8>> = self.closed.iter().chain(&found.opened).cloned().collect();
+        // Nor can anything be put back where nobody may look any more.
+        let seen = |path: &&Vec<u8>| self.seen.get(path).is_some() || self.seen.folder(path).is_some();
+        if self.known {
+            self.left_out.extend(found.closed.iter().filter(seen).cloned());
+        }
+        self.closed.extend(found.closed.iter().cloned());
+        let files = found.files.iter().map(|(path, _)| path);
+        for path in files.chain(found.folders.iter().map(|(path, _)| path)) {
+            let holds = |hidden: &&Vec<u8>| {
+                path.strip_prefix(hidden.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            };
+            let Some(hidden) = hidden.iter().find(holds) else { continue };
+            self.closed.remove(hidden);
+            if self.known {
+                self.left_out.insert(hidden.clone());
             }
         }
     }

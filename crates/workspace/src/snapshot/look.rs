@@ -35,8 +35,10 @@ const SHARE: usize = 32;
 pub(super) enum Look {
     /// It is what was known.
     Same,
-    /// It is gone, is neither file nor symlink, or may not be read.
+    /// It is gone, or is neither file nor symlink.
     Gone,
+    /// It may not be read.
+    Closed,
     /// It is larger than what is kept.
     Large(Stamp),
     /// It is this.
@@ -93,7 +95,11 @@ impl Looks<'_> {
         // A file that is written to is taken as it was at some moment: of one that grows, what was there when it was
         // opened. Only one that shrank meanwhile is tried again.
         for _ in 0..3 {
-            let Some(file) = open(self.workspace, path)? else { return Ok(Look::Gone) };
+            let file = match open(self.workspace, path) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Look::Closed),
+                opened => opened?,
+            };
+            let Some(file) = file else { return Ok(Look::Gone) };
             let size = file.metadata()?.len();
             if let (Some(id), Some(mode)) = (self.writer.put_stream(file.take(size), size)?, mode(stat)) {
                 self.store.narrow().note(id, stat);
@@ -121,7 +127,7 @@ impl Eye<'_> {
         if self.folder.as_ref().is_none_or(|(last, _)| last != above) {
             let folder = match self.workspace.root.open_dir(above) {
                 Ok(folder) => Some(folder),
-                Err(errno) if is_gone(errno) => None,
+                Err(errno) if is_gone(errno) || errno == Errno::ACCESS => None,
                 Err(errno) => return Err(errno.into()),
             };
             self.folder = Some((above.to_owned(), folder));
@@ -130,6 +136,7 @@ impl Eye<'_> {
         let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(errno) if is_gone(errno) => return gone,
+            Err(Errno::ACCESS) => return Ok(Seen::Done(Look::Closed)),
             Err(errno) => return Err(errno.into()),
         };
         let Some(mode) = mode(&stat) else { return gone };
@@ -148,7 +155,8 @@ impl Eye<'_> {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
             let file = match self.workspace.root.open_in(folder.as_fd(), name, flags) {
                 Ok(file) => file,
-                Err(errno) if is_gone(errno) || errno == Errno::ACCESS => return gone,
+                Err(errno) if is_gone(errno) => return gone,
+                Err(Errno::ACCESS) => return Ok(Seen::Done(Look::Closed)),
                 Err(errno) => return Err(errno.into()),
             };
             read_all(file, usize::try_from(size).unwrap_or(0))?
@@ -190,7 +198,7 @@ pub(super) fn open(workspace: &Workspace, path: &Path) -> io::Result<Option<File
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     match workspace.root.open_at(path, flags, Bits::empty()) {
         Ok(fd) => Ok(Some(File::from(fd))),
-        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => Ok(None),
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }

@@ -119,8 +119,10 @@ struct State {
     recheck: BTreeSet<Vec<u8>>,
     /// Files that are too large for automatic snapshots, and what is known of them.
     large: BTreeMap<Vec<u8>, Large>,
-    /// Those that changed since the last step.
+    /// Those that changed since the last step, and what came to light and was there before.
     left_out: BTreeSet<Vec<u8>>,
+    /// Files and folders that cannot be read.
+    closed: BTreeSet<Vec<u8>>,
     /// The history, oldest first.
     steps: Vec<Step>,
     steps_stamp: Option<(u64, SystemTime)>,
@@ -248,6 +250,12 @@ impl Snapshots {
             Ok::<_, SnapshotError>(id)
         })??;
         Ok(id.to_string())
+    }
+
+    /// Files and folders that are in no snapshot since they cannot be read, as of the last look.
+    #[must_use]
+    pub fn unreadable(&self) -> Vec<PathBuf> {
+        self.lock().closed.iter().map(|path| to_path(path)).collect()
     }
 
     /// Named snapshots, newest first.

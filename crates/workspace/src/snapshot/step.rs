@@ -42,7 +42,7 @@ pub(super) struct Note {
     pub(super) process: u32,
     /// Another session's call ran at the same time: which of the two did it, nobody can tell.
     pub(super) shared: bool,
-    /// Files that changed too but are too large to be kept.
+    /// What changed too but is too large to be kept, or was out of sight before.
     pub(super) left_out: BTreeSet<Vec<u8>>,
 }
 

@@ -47,6 +47,10 @@ pub(super) struct Found {
     pub(super) files: Vec<(Vec<u8>, Known)>,
     /// Files that are too large to be kept without being asked for.
     pub(super) large: Vec<(Vec<u8>, Stamp)>,
+    /// Files and folders that cannot be read.
+    pub(super) closed: Vec<Vec<u8>>,
+    /// Folders that were repositories of their own and are none any more.
+    pub(super) opened: Vec<Vec<u8>>,
 }
 
 /// What decides about names without being among them.
@@ -98,7 +102,9 @@ impl Sweep<'_> {
         // The walk has looked at those that belong to the workspace; the others are to be forgotten.
         let extra = std::mem::take(&mut self.extra);
         self.sort_out(&extra, &mut Vec::new(), &mut found)?;
-        *around = Surroundings::now(self.workspace, nested);
+        let before = std::mem::replace(around, Surroundings::now(self.workspace, nested));
+        let opened = before.nested.difference(&around.nested);
+        found.opened = opened.map(|path| path.as_os_str().as_bytes().to_vec()).collect();
         Ok(found)
     }
 
@@ -124,6 +130,9 @@ impl Sweep<'_> {
             let above = above.as_os_str().as_bytes();
             found.folders.iter_mut().filter(|(path, _)| path == above).for_each(|(_, stamp)| *stamp = None);
         }
+        // What went away meanwhile is not closed.
+        closed.retain(|path| self.workspace.lstat(path).is_ok());
+        found.closed.extend(closed.iter().map(|path| path.as_os_str().as_bytes().to_vec()));
         let base = start.as_os_str().as_bytes();
         if let Some(known) = self.seen.folder(base) {
             let full =
@@ -146,6 +155,10 @@ impl Sweep<'_> {
             match look {
                 Look::Same => {}
                 Look::Gone => found.gone.push(bytes.to_vec()),
+                Look::Closed => {
+                    found.gone.push(bytes.to_vec());
+                    found.closed.push(bytes.to_vec());
+                }
                 Look::Large(stamp) => found.large.push((bytes.to_vec(), stamp)),
                 Look::New(known) => found.files.push((bytes.to_vec(), known)),
             }

@@ -40,7 +40,7 @@ pub struct Undone {
     pub before: String,
     /// Each file that was touched or deliberately not touched, by path.
     pub changes: Vec<(Change, PathBuf)>,
-    /// Files that the call changed and that are not put back: they are, or were, too large for automatic snapshots.
+    /// What the call changed and is not put back: it is, or was, too large for automatic snapshots or out of sight.
     pub left_out: Vec<PathBuf>,
 }
 
@@ -229,9 +229,13 @@ impl<'a> Past<'a> {
             delta.shared |= after.note.shared;
             delta.last = at + 1;
         }
-        // Of a file that was too large on one side only the other side is known: no reason to delete it.
-        let Delta { files, left_out, .. } = &mut delta;
-        files.retain(|path, (before, after)| before != after && !left_out.contains(path));
+        // Of a file that was too large on one side, or was out of sight, only the other side is known: no reason to
+        // delete it.
+        let Delta { files, made, left_out, .. } = &mut delta;
+        let known =
+            |path: &[u8]| !left_out.contains(path) && !above(path).any(|above| left_out.contains(above));
+        files.retain(|path, (before, after)| before != after && known(path));
+        made.retain(|path| known(path));
         Ok(delta)
     }
 

@@ -163,6 +163,37 @@ fn a_repository_that_came_is_left_alone() {
     assert_eq!(place.state().keys().collect::<Vec<_>>(), ["f", "lib/", "lib/c"]);
 }
 
+/// Its files were there all the time: that a call made them visible does not make them the call's.
+#[test]
+fn a_repository_that_is_none_any_more_keeps_its_files() {
+    for live in [false, true] {
+        let place = Place::new();
+        place.write("f", "one");
+        place.write("lib/.git/HEAD", "ref: refs/heads/main\n");
+        place.write("lib/deep/a", "theirs");
+        fs::create_dir(place.root.join("lib/empty")).unwrap();
+        let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+        if live {
+            workspace.go_live_now(LiveOptions::default());
+        }
+        let snapshots = Snapshots::open(workspace, &place.store, Retention::default()).unwrap();
+        let call = snapshots.begin(&who()).unwrap();
+        fs::remove_dir_all(place.root.join("lib/.git")).unwrap();
+        place.write("f", "two");
+        snapshots.finish(&call).unwrap();
+        let undone = snapshots.undo(&who(), PLAIN).unwrap();
+        assert_eq!(undone.changes, [(Change::Changed, "f".into())], "live {live}");
+        assert_eq!(undone.left_out, [PathBuf::from("lib")]);
+        assert_eq!(fs::read_to_string(place.root.join("lib/deep/a")).unwrap(), "theirs");
+        assert!(place.root.join("lib/empty").is_dir());
+        // From now on they are like any others.
+        assert_eq!(
+            self::undone(&snapshots, || place.write("lib/deep/a", "ours")),
+            [(Change::Changed, "lib/deep/a".into())]
+        );
+    }
+}
+
 #[test]
 fn pipes_in_the_way_are_left_and_told() {
     let place = Place::new();

@@ -4,14 +4,17 @@ use std::{
     fs::{self, File},
     io::Write as _,
     os::unix::fs::{FileExt as _, PermissionsExt as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crate::kit::myself;
 use crate::snapshots::{Place, who};
-use workspace::{Change, SnapshotError, UndoOptions};
+use workspace::{Change, LiveOptions, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
 
 const LARGE: u64 = 65 << 20;
 
@@ -178,6 +181,29 @@ fn frozen_folder_child() {
     readable(0o644);
     assert_eq!(fs::read_to_string(root.join("b")).unwrap(), "two");
     assert_eq!(snapshots.restore("s", &who()).unwrap().changes, [(Change::Changed, "b".into())]);
+    drop(snapshots);
+    let workspace = Arc::new(Workspace::open("w", &root).unwrap());
+    workspace.go_live_now(LiveOptions::default());
+    let snapshots = Snapshots::open(workspace, &place.store, Retention::default()).unwrap();
+    // Nor is it the doing of the call that made it readable, or of the one that made it unreadable.
+    let doing = |work: &dyn Fn()| {
+        let call = snapshots.begin(&who()).unwrap();
+        work();
+        place.write("a", "changed");
+        snapshots.finish(&call).unwrap();
+        let undone = snapshots.undo(&who(), UndoOptions::default()).unwrap();
+        assert_eq!(undone.changes, [(Change::Changed, "a".into())], "{undone:?}");
+        undone.left_out
+    };
+    for mode in [0o000, 0o755] {
+        assert_eq!(doing(&|| frozen(mode)), [PathBuf::from("frozen")], "{mode:o}");
+    }
+    readable(0o000);
+    snapshots.create("without", "").unwrap();
+    assert_eq!(snapshots.unreadable(), [PathBuf::from("b")]);
+    assert_eq!(doing(&|| readable(0o644)), [PathBuf::from("b")]);
+    assert!(snapshots.unreadable().is_empty());
+    assert_eq!(fs::read_to_string(root.join("frozen/f")).unwrap(), "one");
     println!("nothing was lost");
 }
 
