@@ -263,6 +263,13 @@ impl Snapshots {
     /// # Errors
     /// The store cannot be read.
     pub fn list(&self) -> Result<Vec<Snapshot>, SnapshotError> {
+        // Another process may have named what this one has not seen yet.
+        let _alone = self.store.exclusive()?;
+        self.named()
+    }
+
+    /// The same for one who has the store for itself.
+    fn named(&self) -> Result<Vec<Snapshot>, SnapshotError> {
         let mut all = Vec::new();
         for (name, id) in self.store.refs()? {
             // One that is damaged is no reason to hide the others.
@@ -285,7 +292,7 @@ impl Snapshots {
         let _state = self.lock();
         let _alone = self.store.exclusive()?;
         if !self.store.delete_ref(name)? {
-            let known = self.list()?.into_iter().map(|snapshot| snapshot.name).collect();
+            let known = self.named()?.into_iter().map(|snapshot| snapshot.name).collect();
             // Those of calls go by themselves.
             return Err(SnapshotError::Unknown { name: name.to_owned(), known, automatic: None });
         }
@@ -517,7 +524,7 @@ impl Snapshots {
     }
 
     fn unknown(&self, name: &str) -> Result<SnapshotError, SnapshotError> {
-        let known = self.list()?.into_iter().map(|snapshot| snapshot.name).collect();
+        let known = self.named()?.into_iter().map(|snapshot| snapshot.name).collect();
         let steps = self.store.automatic()?;
         let automatic = steps.first().zip(steps.last()).map(|(first, last)| (first.0, last.0));
         Ok(SnapshotError::Unknown { name: name.to_owned(), known, automatic })

@@ -391,6 +391,8 @@ fn two_processes_share_a_history() {
         one.snapshots.flush().unwrap();
         two.flush().unwrap();
     }
+    one.snapshots.create("named", "by one").unwrap();
+    assert_eq!(two.list().unwrap()[0].description, "by one");
     two.undo(&by("b", "undo"), PLAIN).unwrap();
     one.undo("a").unwrap();
     assert!(!one.place.root.join("a29").exists() && !one.place.root.join("b29").exists());
