@@ -9,7 +9,7 @@ use super::{
     look::{self, Look, Looks},
     object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
     pack::PackWriter,
-    pending::{After, Caller, Edit},
+    pending::{After, Caller, Edit, Foreign},
     restore::Intent,
     step::{By, Note, Step},
     store::{Draft, Exclusive, Fresh, Staged, Store, Wait},
@@ -276,7 +276,7 @@ impl Snapshots {
         let _hurry = if state.known { None } else { self.workspace.hurry() };
         self.reload(state)?;
         let mut batch = Batch::new(&self.store);
-        state.beside = self.pending.others_busy().unwrap_or(false);
+        state.beside = self.pending.of_others().unwrap_or_default();
         let found = self.find_out(state, &mut batch, news.paths)?;
         // Only now: an edit that was finished while we looked is its own call's doing.
         let (taken, in_flight) = self.pending.take();
@@ -698,10 +698,15 @@ impl State {
         let last = |foreground: bool| self.open.iter().rev().find(|open| open.foreground == foreground);
         let ending = ending.and_then(|call| self.open.iter().find(|open| open.call == call));
         let Some(open) = ending.or_else(|| last(true)).or_else(|| last(false)) else {
-            return Note::new(By::Outside, &Caller::default());
+            // What another process runs finds its own doings done: they are to be its call's all the same.
+            let Some(Foreign { call, caller, process }) = self.beside.first() else {
+                return Note::new(By::Outside, &Caller::default());
+            };
+            let (process, shared) = (*process, self.beside.len() > 1);
+            return Note { process, shared, ..Note::new(By::Call(call.clone()), caller) };
         };
         let beside = |other: &&Open| other.foreground && other.caller.session != open.caller.session;
-        let shared = self.beside || self.open.iter().any(|other| beside(&other));
+        let shared = !self.beside.is_empty() || self.open.iter().any(|other| beside(&other));
         Note { shared, ..Note::new(By::Call(open.call.clone()), &open.caller) }
     }
 

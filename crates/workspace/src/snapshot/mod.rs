@@ -33,7 +33,7 @@ pub use undo::{UndoOptions, Undone};
 use crate::{Workspace, unified_diff};
 use history::{Batch, Open, Trust};
 use object::{Commit, Kind, Mode, Oid};
-use pending::{Left, Pending};
+use pending::{Foreign, Left, Pending};
 use restore::{Intent, Plan};
 use rustix::io::Errno;
 use std::{
@@ -128,8 +128,8 @@ struct State {
     steps_stamp: Option<(u64, SystemTime)>,
     /// Calls that run now, in the order in which they began.
     open: Vec<Open>,
-    /// Another process runs one too.
-    beside: bool,
+    /// Those of other processes.
+    beside: Vec<Foreign>,
     /// What processes that are gone did not finish.
     left: Left,
 }

@@ -68,6 +68,13 @@ pub(super) struct Left {
     behind: BTreeSet<String>,
 }
 
+/// A call of another process.
+pub(super) struct Foreign {
+    pub(super) call: String,
+    pub(super) caller: Caller,
+    pub(super) process: u32,
+}
+
 /// The log of this process, and what waits to become history.
 pub(super) struct Pending {
     path: PathBuf,
@@ -133,12 +140,15 @@ impl Pending {
         inner.append(&self.path, &Record::new(b'G', call, &Caller::default()).finish())
     }
 
-    /// Whether another process runs a call now that may change anything and that somebody waits for.
-    pub(super) fn others_busy(&self) -> io::Result<bool> {
-        let Some(folder) = self.path.parent() else { return Ok(false) };
+    /// The calls of other processes that run now, may change anything, and that somebody waits for.
+    pub(super) fn of_others(&self) -> io::Result<Vec<Foreign>> {
+        let mut running = Vec::new();
+        let Some(folder) = self.path.parent() else { return Ok(running) };
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            if entry.path() == self.path || !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let name = entry.file_name();
+            let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+            if entry.path() == self.path {
                 continue;
             }
             let Ok(mut file) = File::open(entry.path()) else { continue };
@@ -149,11 +159,12 @@ impl Pending {
             let (mut left, mut bytes) = (Left::default(), Vec::new());
             file.read_to_end(&mut bytes)?;
             left.read(&bytes);
-            if left.calls.iter().any(|(call, _)| !left.behind.contains(call)) {
-                return Ok(true);
-            }
+            let process = owner.split('-').next().and_then(|process| process.parse().ok()).unwrap_or(0);
+            let Left { calls, behind, .. } = left;
+            let waited = calls.into_iter().filter(|(call, _)| !behind.contains(call));
+            running.extend(waited.map(|(call, caller)| Foreign { call, caller, process }));
         }
-        Ok(false)
+        Ok(running)
     }
 
     /// What it did is history.

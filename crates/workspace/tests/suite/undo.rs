@@ -413,7 +413,16 @@ fn commands_of_two_processes_at_once_are_told() {
     let error = one.undo("stdio").unwrap_err();
     assert!(matches!(error, SnapshotError::Conflict { shared: true, .. }), "{error}");
     assert_eq!(one.read("y"), "by two");
+    // What the first has done so far stays its own, though the other looks at the disk before it has ended.
+    two.snapshots.finish(&second).unwrap();
+    let first = one.snapshots.begin(&by("stdio", "Bash")).unwrap();
+    one.place.write("early", "by one");
+    let second = two.snapshots.begin(&by("stdio", "Bash")).unwrap();
     two.snapshots.go_on(&second).unwrap();
+    one.place.write("late", "by one");
+    one.snapshots.finish(&first).unwrap();
+    let both = [(Change::Deleted, "early".into()), (Change::Deleted, "late".into())];
+    assert_eq!(one.undo("stdio").unwrap().changes, both);
     one.call("stdio", || one.place.write("z", "by one"));
     assert_eq!(one.undo("stdio").unwrap().changes, [(Change::Deleted, "z".into())]);
     two.snapshots.finish(&second).unwrap();
