@@ -405,7 +405,7 @@ fn word(change: Change) -> &'static str {
         Change::KeptRepository => "kept (in a repository of its own)",
         Change::KeptUnknown => "kept (cannot be read, is above 64 MiB or has just come)",
         Change::KeptNewer => "kept (changed while this was under way)",
-        Change::KeptGrowing => "kept (others add to it, a log perhaps)",
+        Change::KeptGrowing => "kept (somebody adds to it, a log perhaps)",
         Change::KeptSpecial => "kept (a pipe, socket or device is in its place)",
     }
 }

@@ -101,14 +101,12 @@ impl Snapshots {
         caller: &Caller,
         options: UndoOptions,
     ) -> Result<Found, SnapshotError> {
-        let past = Past::new(&self.store, state, batch);
-        let (call, mut delta) = past.last_call(&caller.session, options)?;
+        let past = Past::new(self, state, batch);
+        let (call, delta) = past.last_call(&caller.session, options)?;
         let step = past.steps.get(delta.last).copied().cloned();
         let step = step.ok_or(SnapshotError::NothingToUndo { others: None })?;
         if !options.force {
-            delta.growing = past.growing(&self.workspace, state, &delta)?;
-            delta.files.retain(|path, _| !delta.growing.contains(path));
-            past.refuse_conflicts(state, &step, &delta)?;
+            past.refuse_conflicts(&step, &delta)?;
         }
         let tree = self.target(state, batch, &delta)?;
         let note = Note::new(By::Undo(call), caller);
@@ -155,13 +153,16 @@ struct Found {
 /// The history and what is about to become part of it.
 struct Past<'a> {
     store: &'a Store,
+    workspace: &'a Workspace,
+    state: &'a State,
     batch: &'a Batch,
     steps: Vec<&'a Step>,
 }
 
 impl<'a> Past<'a> {
-    fn new(store: &'a Store, state: &'a State, batch: &'a Batch) -> Self {
-        Self { store, batch, steps: state.steps.iter().chain(&batch.steps).collect() }
+    fn new(snapshots: &'a Snapshots, state: &'a State, batch: &'a Batch) -> Self {
+        let Snapshots { store, workspace, .. } = snapshots;
+        Self { store, workspace, state, batch, steps: state.steps.iter().chain(&batch.steps).collect() }
     }
 
     fn between(&self, before: &Step, after: &Step) -> io::Result<Differences> {
@@ -174,6 +175,7 @@ impl<'a> Past<'a> {
         // What is still running may change something after it was taken back: only what came before that is done with.
         let mut undone = HashSet::new();
         let mut passed = HashSet::new();
+        let mut writers = Writers::default();
         // The oldest step has nothing before it to go back to.
         for step in self.steps.iter().skip(1).rev() {
             let call = match &step.note.by {
@@ -191,8 +193,11 @@ impl<'a> Past<'a> {
                 others = others.or_else(|| Some(step.note.words()));
                 continue;
             }
-            let delta = self.delta(call)?;
-            if !delta.is_empty() {
+            let mut delta = self.delta(call)?;
+            if !options.force && self.set_growing_aside(&mut delta, &mut writers)? {
+                continue;
+            }
+            if !delta.is_empty() || !delta.growing.is_empty() {
                 return Ok((call.clone(), delta));
             }
         }
@@ -239,36 +244,43 @@ impl<'a> Past<'a> {
         Ok(delta)
     }
 
-    /// Files that were there before the call and only grew in it, as logs do, and that somebody else adds to: they have
-    /// grown since, or are open for writing. Whose lines are whose nobody can tell, so none of them goes.
-    fn growing(&self, workspace: &Workspace, state: &State, delta: &Delta) -> io::Result<BTreeSet<Vec<u8>>> {
-        let mut writers = Writers::default();
-        let mut growing = BTreeSet::new();
-        for (path, sides) in &delta.files {
-            let (Some(before), Some(after)) = sides else { continue };
-            let Some(now) = state.seen.get(path) else { continue };
-            let now = now.entry;
-            let stages = if now == *after { vec![before.id] } else { vec![before.id, after.id] };
-            let on_disk = to_path(path);
-            if [before.mode, after.mode, now.mode] == [Mode::File; 3]
-                && (delta.is_of_others(path, Some(now)) || writers.hold(workspace, &on_disk))
-                && has_grown(self.store, workspace, &on_disk, &stages)?
-            {
-                growing.insert(path.clone());
+    /// Sets files aside that only grew in the call, as logs do, and that somebody adds to: they have grown since, or are
+    /// open for writing. Whose lines are whose nobody can tell, so none of them goes.
+    ///
+    /// Whether nothing else is left, and all of them are open: that is a program at work, and no call to take back. It
+    /// would bar the way to those before it for as long as it runs.
+    fn set_growing_aside(&self, delta: &mut Delta, writers: &mut Writers) -> io::Result<bool> {
+        let mut open = true;
+        for (path, (before, after)) in &delta.files {
+            let (Some(after), Some(now)) = (after, self.state.seen.get(path)) else { continue };
+            let (now, on_disk) = (now.entry, to_path(path));
+            let modes = [before.unwrap_or(now).mode, after.mode, now.mode];
+            if modes != [Mode::File; 3] {
+                continue;
+            }
+            let held = writers.hold(self.workspace, &on_disk);
+            let grown = before.is_some() && delta.is_of_others(path, Some(now));
+            let last = Some(after.id).filter(|_| now != *after);
+            let stages: Vec<Oid> = before.map(|before| before.id).into_iter().chain(last).collect();
+            if (held || grown) && has_grown(self.store, self.workspace, &on_disk, &stages)? {
+                delta.growing.insert(path.clone());
+                open &= held;
             }
         }
-        Ok(growing)
+        let Delta { files, growing, .. } = delta;
+        files.retain(|path, _| !growing.contains(path));
+        Ok(open && !delta.growing.is_empty() && delta.is_empty())
     }
 
     /// Nobody else's work is lost without a word.
-    fn refuse_conflicts(&self, state: &State, step: &Step, delta: &Delta) -> Result<(), SnapshotError> {
+    fn refuse_conflicts(&self, step: &Step, delta: &Delta) -> Result<(), SnapshotError> {
         let mut files = Vec::new();
         for (path, (before, _)) in &delta.files {
-            if delta.is_of_others(path, state.seen.get(path).map(|known| known.entry)) {
+            if delta.is_of_others(path, self.state.seen.get(path).map(|known| known.entry)) {
                 files.push((to_path(path), self.blame(&step.note.by, path)?));
             }
             if before.is_some() {
-                for other in in_the_way(state, path, delta) {
+                for other in in_the_way(self.state, path, delta) {
                     files.push((to_path(&other), self.blame(&step.note.by, &other)?));
                 }
             }
