@@ -95,7 +95,11 @@ impl Local {
     async fn run(&self, request: Request) -> Response {
         let Request { command, args, env, stdin, timeout, cwd, cancel, capture_limit } = request;
         let cwd = self.cwd(cwd.as_deref());
-        let _turn = TURNS.acquire().await;
+        let turn = cancel.run_until_cancelled(TURNS.acquire()).await;
+        // Nothing is begun that nobody wants any more.
+        if turn.is_none() || cancel.is_cancelled() {
+            return Response::nothing(Outcome::Cancelled);
+        }
         let ended = CancellationToken::new();
         let streams = match Collected::open(!stdin.is_empty()) {
             Ok(streams) => streams,

@@ -1,7 +1,7 @@
 //! Everything a tool may touch while it runs.
 
-use crate::{Access, Host, Place, Progress, Runtime, Session, ToolError, record::Record};
-use sandbox::{Narrowing, Sandbox};
+use crate::{Access, Host, Place, Progress, Runtime, Session, ToolError, endings::Endings, record::Record};
+use sandbox::Narrowing;
 use std::{
     sync::{
         Arc,
@@ -53,6 +53,8 @@ pub struct Call {
     pub runtime: Arc<Runtime>,
     /// Holds on to what the call changes; whatever runs on after the call keeps one too.
     pub(crate) record: Option<Arc<Record>>,
+    /// Processes that it gave up.
+    pub(crate) endings: Endings,
 }
 
 impl Call {
@@ -61,7 +63,8 @@ impl Call {
     pub fn beside(session: Arc<Session>, workspace: Arc<Workspace>) -> Self {
         let runtime = session.host.runtime();
         let (cancel, progress) = (CancellationToken::new(), Progress::default());
-        Self { session, workspace, cancel, progress, runtime, record: None }
+        let endings = Endings::among(&session.host.background);
+        Self { session, workspace, cancel, progress, runtime, record: None, endings }
     }
 
     /// The process the session lives in.
@@ -70,13 +73,7 @@ impl Call {
         &self.session.host
     }
 
-    /// Where Bash and everything else runs.
-    #[must_use]
-    pub fn sandbox(&self) -> Arc<dyn Sandbox> {
-        self.place().sandbox
-    }
-
-    /// The same with what the workspace's paths are called there.
+    /// Where Bash and everything else runs, and what the workspace's paths are called there.
     #[must_use]
     pub fn place(&self) -> Place {
         self.own(self.runtime.place())
@@ -97,7 +94,8 @@ impl Call {
     /// where the sandbox can hold that.
     fn own(&self, place: &Place) -> Place {
         let read_only = self.read_only().then(|| place.narrowed(&self.reach(true))).flatten();
-        read_only.or_else(|| place.narrowed(&self.reach(false))).unwrap_or_else(|| place.clone())
+        let own = read_only.or_else(|| place.narrowed(&self.reach(false))).unwrap_or_else(|| place.clone());
+        Place { endings: self.endings.clone(), ..own }
     }
 
     /// Where the programs of a language can change nothing in the workspace; `None` when nothing keeps them from it.

@@ -4,6 +4,7 @@ use crate::{
     Access, Catalog, HookTally, Runtime, Session, SessionGuard, ToolError, Toolset,
     call::Pace,
     code::{Indexes, lsp::Servers},
+    endings::KILL_TIME,
     hooks::{Stage, Tallies},
     state::Stores,
     vault::Vault,
@@ -16,7 +17,6 @@ use scrub::Scrubber;
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 use tokio::{
     sync::{Semaphore, watch},
@@ -24,9 +24,6 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use workspace::{LiveOptions, Workspace};
-
-/// What ending a tree of processes may take on a busy machine.
-const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// Everything shared by the sessions of one process.
 pub struct Host {
@@ -232,8 +229,7 @@ impl Host {
     }
 
     /// Refuses new calls, lets running ones end within the configured grace, then cancels the rest. When it
-    /// returns, background shells are gone, and whatever else a call started is gone or about to be: a cancelled call
-    /// does not wait for the end of its processes.
+    /// returns, nothing that a call started runs any more.
     pub async fn shut_down(&self) {
         self.slots.close();
         self.running.close();

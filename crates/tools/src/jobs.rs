@@ -54,17 +54,24 @@ impl Job {
         ))
     }
 
-    /// Waits at most `wait`; the job comes back when it needs longer.
-    pub(crate) async fn wait(mut self, wait: Option<Duration>) -> Result<Finished, Self> {
+    /// Waits at most `wait`; nothing when it needs longer.
+    pub(crate) async fn wait(&mut self, wait: Option<Duration>) -> Option<Finished> {
         let joined = match wait {
             None => (&mut self.task).await,
-            Some(wait) => match tokio::time::timeout(wait, &mut self.task).await {
-                Ok(joined) => joined,
-                Err(_) => return Err(self),
-            },
+            Some(wait) => tokio::time::timeout(wait, &mut self.task).await.ok()?,
         };
+        Some(joined.unwrap_or_else(|error| Err(ToolError::Fault(error.into()))))
+    }
+
+    /// The work has ended by itself.
+    pub(crate) fn done(self) {
         let _ = self.guard.disarm();
-        Ok(joined.unwrap_or_else(|error| Err(ToolError::Fault(error.into()))))
+    }
+
+    /// Cancels the work; returns when that has ended.
+    pub(crate) async fn stop(self) {
+        drop(self.guard);
+        let _ = self.task.await;
     }
 }
 

@@ -7,6 +7,7 @@
 mod bound;
 mod call;
 mod code;
+mod endings;
 mod error;
 mod files;
 mod hooks;

@@ -3,6 +3,7 @@
 use crate::{
     Access, Call, Content, Host, Progress, Reply, Session, ToolError, Touches,
     bound::{head_and_tail, over},
+    endings::{Endings, KILL_TIME},
     jobs::{Finished, Job, Reservation},
     record::Record,
     tool::{AnyTool, Class, Spec},
@@ -42,7 +43,7 @@ impl Session {
     /// Calls a tool: find · gate · pick workspace · decode · run · scrub · bound.
     ///
     /// Every failure is a reply with `is_error`, so that no client retries it as a protocol fault. Dropping
-    /// the future cancels the call.
+    /// the future cancels the call; cancelling it any other way, it returns when what it started is gone.
     pub async fn call(
         self: &Arc<Self>,
         name: &str,
@@ -51,10 +52,7 @@ impl Session {
         progress: Progress,
     ) -> Reply {
         let begun = Instant::now();
-        let done = tokio::select! {
-            done = self.admit(name, args, progress) => done,
-            () = cancel.cancelled() => Err(ToolError::Cancelled),
-        };
+        let done = self.admit(name, args, &cancel, progress).await;
         let status = match &done {
             Ok(reply) if !reply.is_error => "ok",
             Err(ToolError::Cancelled) => "cancelled",
@@ -71,7 +69,13 @@ impl Session {
         reply
     }
 
-    async fn admit(self: &Arc<Self>, name: &str, mut args: Map<String, Value>, caller: Progress) -> Finished {
+    async fn admit(
+        self: &Arc<Self>,
+        name: &str,
+        mut args: Map<String, Value>,
+        cancel: &CancellationToken,
+        caller: Progress,
+    ) -> Finished {
         let tool = self.host.tools().find(name)?;
         let spec = tool.spec();
         if self.access == Access::ReadOnly && spec.class == Class::Write {
@@ -83,7 +87,11 @@ impl Session {
         let envelope = Envelope::take(spec, &mut args)?;
         if let Some(handle) = envelope.handle {
             let (reservation, job) = self.jobs.take(spec.name, &handle, &asked)?;
-            return self.attend(job, Some(reservation), envelope.wait, &caller).await;
+            return self.attend(job, Some(reservation), envelope.wait, cancel, &caller).await;
+        }
+        // What goes on already is ended by a cancel, however early; what has not begun never begins.
+        if cancel.is_cancelled() {
+            return Err(ToolError::Cancelled);
         }
         let slot = self.slot()?;
         let place = self.host.workspace(envelope.workspace.as_deref())?;
@@ -101,8 +109,9 @@ impl Session {
             progress,
             runtime,
             record: None,
+            endings: Endings::among(&self.host.background),
         };
-        self.greet(&call.runtime).await?;
+        cancel.run_until_cancelled(self.greet(&call.runtime)).await.ok_or(ToolError::Cancelled)??;
         let progress = call.progress.clone();
         if spec.long {
             // A call that may be picked up again lives in a task of its own, whoever waits for it, and
@@ -112,11 +121,16 @@ impl Session {
                 run(tool, call, args, workspace).await
             };
             let job = Job::new(spec.name, asked, progress, self.host.running.spawn(work), stop);
-            return self.attend(job, None, envelope.wait, &caller).await;
+            return self.attend(job, None, envelope.wait, cancel, &caller).await;
         }
-        let (_slot, _stop) = (slot, stop.drop_guard());
-        let work = self.host.running.track_future(run(tool, call, args, workspace));
-        reporting(&progress, &caller, Box::pin(work)).await
+        let (_slot, stop) = (slot, stop.drop_guard());
+        let mut work = Box::pin(self.host.running.track_future(run(tool, call, args, workspace)));
+        let waited = cancel.run_until_cancelled(reporting(&progress, &caller, &mut work)).await;
+        if waited.is_none() {
+            drop(stop);
+            ending(work).await;
+        }
+        waited.unwrap_or(Err(ToolError::Cancelled))
     }
 
     fn slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
@@ -132,16 +146,25 @@ impl Session {
     /// Waits for a job as long as the caller does.
     async fn attend(
         &self,
-        job: Job,
+        mut job: Job,
         reservation: Option<Reservation<'_>>,
         wait: Option<Duration>,
+        cancel: &CancellationToken,
         caller: &Progress,
     ) -> Finished {
         let progress = job.progress.clone();
-        let job = match reporting(&progress, caller, Box::pin(job.wait(wait))).await {
-            Ok(finished) => return finished,
-            Err(job) => job,
-        };
+        let waited = reporting(&progress, caller, Box::pin(job.wait(wait)));
+        match cancel.run_until_cancelled(waited).await {
+            Some(Some(finished)) => {
+                job.done();
+                return finished;
+            }
+            Some(None) => {}
+            None => {
+                ending(job.stop()).await;
+                return Err(ToolError::Cancelled);
+            }
+        }
         let (tool, so_far) = (job.tool, progress.so_far());
         let handle = match reservation {
             Some(reservation) => reservation.put_back(job),
@@ -196,6 +219,13 @@ async fn reporting<T>(
     }
 }
 
+/// Waits for work that was told to stop, though not for ever.
+async fn ending<T>(work: impl Future<Output = T>) {
+    if tokio::time::timeout(2 * KILL_TIME, work).await.is_err() {
+        tracing::warn!("a call did not end when it was cancelled");
+    }
+}
+
 /// Runs one tool between the hooks that look at it, which see in which workspace as well.
 ///
 /// What few calls come to is boxed: a future has room for all it may ever wait for, and is moved with it.
@@ -236,13 +266,17 @@ async fn run(
     done
 }
 
-/// Runs one tool: a panic ends the call and nothing else, a cancel drops the work.
+/// Runs one tool: a panic ends the call and nothing else, a cancel drops the work and waits for what that ends.
 async fn run_alone(tool: &dyn AnyTool, call: &Call, args: Map<String, Value>) -> Finished {
     let work = AssertUnwindSafe(tool.run(call, args)).catch_unwind();
-    tokio::select! {
+    let done = tokio::select! {
         () = call.cancel.cancelled() => Err(ToolError::Cancelled),
         done = work => done.unwrap_or_else(|panic| Err(ToolError::Fault(panicked(panic.as_ref())))),
+    };
+    if call.cancel.is_cancelled() {
+        Box::pin(call.endings.wait()).await;
     }
+    done
 }
 
 impl Envelope {

@@ -1,5 +1,6 @@
 //! Where programs run, and what the workspace's paths are called there.
 
+use crate::endings::Endings;
 use sandbox::{Narrowing, Sandbox};
 use std::{
     borrow::Cow,
@@ -16,13 +17,15 @@ pub struct Place {
     pub paths: PathMap,
     /// A folder there whose content one process leaves to the next, outside the workspace.
     pub scratch: PathBuf,
+    /// What was given up there.
+    pub(crate) endings: Endings,
 }
 
 impl Place {
     /// A place that sees the workspace under other paths.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>, paths: PathMap) -> Self {
-        Self { sandbox, paths, scratch: "/tmp".into() }
+        Self { sandbox, paths, scratch: "/tmp".into(), endings: Endings::default() }
     }
 
     /// The same with another folder for our own files.

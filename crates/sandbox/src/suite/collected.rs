@@ -199,7 +199,11 @@ async fn cancelled_before(subject: &Subject) {
     let mut request = subject.script("sleep 1000");
     request.cancel = CancellationToken::new();
     request.cancel.cancel();
+    let cancel = request.cancel.clone();
     assert_eq!(subject.sandbox.spawn(request).await.outcome, Outcome::Cancelled);
+    // Nobody even looks for it.
+    let missing = Request { cancel, ..Request::new("no-such-command-anywhere") };
+    assert_eq!(subject.sandbox.spawn(missing).await.outcome, Outcome::Cancelled);
 }
 
 async fn dropped(subject: &Subject) {

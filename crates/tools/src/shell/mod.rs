@@ -210,11 +210,11 @@ async fn start(
         cwd: Some(place.paths.inward(call.workspace.root())),
         stdio,
     };
-    let Some(streaming) = place.sandbox.streaming() else {
+    let Some(started) = place.start(request).await else {
         let name = place.sandbox.name();
         return Err(ToolError::caller(format!("the sandbox \"{name}\" cannot keep a process running")));
     };
-    streaming.start(request).await.map_err(|outcome| not_started(&outcome))
+    started.map_err(|outcome| not_started(&outcome))
 }
 
 /// Secrets as variables for one command. The model sees their names only.

@@ -146,7 +146,7 @@ async fn render(
             capture_limit: Some(MAX_OUTPUT),
             ..draw(format)
         };
-        let response = call.sandbox().spawn(request).await;
+        let response = call.place().spawn(request).await;
         let warnings = judge(tool, &response, timeout)?;
         Ok::<_, ToolError>((response.stdout, warnings))
     };

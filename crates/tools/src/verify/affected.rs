@@ -148,7 +148,7 @@ async fn by_revision(call: &Call, since: &str, snapshots: &[String]) -> Result<V
     let place = call.place();
     request.cwd = Some(place.paths.inward(call.workspace.root()));
     request.cancel = call.cancel.clone();
-    let response = place.sandbox.spawn(request).await;
+    let response = place.spawn(request).await;
     if !response.outcome.success() {
         let said = String::from_utf8_lossy(&response.stderr).trim().to_owned();
         return Err(unknown(&if said.is_empty() { said } else { format!(": {said}") }));

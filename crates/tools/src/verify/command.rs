@@ -86,12 +86,14 @@ pub(super) async fn run_counting(
         cwd: Some(project.root().join(&plan.cwd)),
         stdio: if plan.merged { Stdio::Merged } else { Stdio::Separate },
     };
-    let sandbox = &project.place().sandbox;
-    let streaming = sandbox.streaming().ok_or_else(|| {
-        let name = sandbox.name();
-        NotStarted::Other(ToolError::caller(format!("the sandbox \"{name}\" cannot stream output")))
+    let started = project.place().start(request).await.ok_or_else(|| {
+        let name = project.place().sandbox.name();
+        NotStarted::Other(ToolError::with_hint(
+            format!("the sandbox \"{name}\" cannot stream output"),
+            "the operator has to choose another one",
+        ))
     })?;
-    let process = streaming.start(request).await.map_err(|outcome| not_started(&outcome))?;
+    let process = started.map_err(|outcome| not_started(&outcome))?;
     let never = CancellationToken::new();
     let shared = Mutex::new(take);
     let mut sink = Feed { take: &shared };
@@ -142,7 +144,7 @@ pub(super) async fn filter(
         cancel: call.cancel.clone(),
         capture_limit: None,
     };
-    let response = project.place().sandbox.spawn(request).await;
+    let response = project.place().spawn(request).await;
     match response.outcome {
         Outcome::NotFound { .. } | Outcome::Refused { .. } | Outcome::Transport { .. } => {
             Err(not_started(&response.outcome))
@@ -253,5 +255,5 @@ async fn shell(project: &Project, script: &str, args: Vec<String>) -> sandbox::R
     let folder = project.scratch().to_string_lossy().into_owned();
     let mut request = Request::new("sh").args(["-c", script, &folder]).args(args);
     request.timeout = SCRATCH;
-    project.place().sandbox.spawn(request).await
+    project.place().spawn(request).await
 }

@@ -173,7 +173,7 @@ impl Project {
     /// Runs a command and waits for it, whatever kind of thread this is: who only wants to say what is missing asks
     /// from wherever it noticed.
     fn await_here(&self, request: Request) -> sandbox::Response {
-        tokio::task::block_in_place(|| self.runtime.block_on(self.place.sandbox.spawn(request)))
+        tokio::task::block_in_place(|| self.runtime.block_on(self.place.spawn(request)))
     }
 
     fn look_around(&self) -> BTreeMap<String, String> {

@@ -124,7 +124,7 @@ async fn ask(project: &Project, mut need: Need, args: &[&str]) -> Need {
     let mut request = Request::new(path.to_string_lossy()).args(args.iter().copied());
     request.timeout = PATIENCE;
     request.cwd = Some(project.root().to_owned());
-    let response = project.place().sandbox.spawn(request).await;
+    let response = project.place().spawn(request).await;
     let said = first_line(&response.stdout).or_else(|| first_line(&response.stderr));
     match response.outcome {
         Outcome::Exited(0) => need.version = said,

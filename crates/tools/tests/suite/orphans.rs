@@ -1,9 +1,10 @@
 //! Nothing that a session started outlives it, whatever it tries.
 
-use crate::support::{Bench, Setup, after, until};
+use crate::support::{Bench, Client, Running, Setup, after, until};
 use serde_json::json;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
@@ -62,6 +63,15 @@ async fn until_escaped(bench: &Bench, number: u64) {
     until(async || (started.exists() && alive(number) >= 8).then_some(())).await;
 }
 
+/// A call with so many processes that ending them takes a while, and their number.
+async fn many(client: &Client) -> (Running, u64) {
+    let number = number();
+    let command = format!("for n in {{1..100}}; do sleep {number} & done; wait");
+    let running = client.spawn("Bash", json!({"command": command}));
+    until(async || (alive(number) > 100).then_some(())).await;
+    (running, number)
+}
+
 /// Nobody is there, and nobody comes back: one that forks all the time may hide from a single look.
 async fn until_gone(number: u64) {
     let mut quiet = 0;
@@ -101,6 +111,38 @@ async fn after_a_cancel() {
     until_escaped(&bench, number).await;
     running.cancel.cancel();
     assert!(running.task.await.unwrap().is_error);
+    assert_eq!(alive(number), 0, "the reply comes when all are gone");
+    until_gone(number).await;
+}
+
+#[tokio::test]
+async fn after_a_cancel_of_a_call_that_was_picked_up_again() {
+    let (bench, number) = (Bench::new(), number());
+    let client = bench.client();
+    let args = json!({"command": escapees(&bench, number, "sleep 1000"), "wait": 0.1});
+    let text = client.ok("Bash", args).await;
+    let running = client.spawn("Bash", json!({"handle": after(&text, "handle \"")}));
+    until_escaped(&bench, number).await;
+    running.cancel.cancel();
+    assert!(running.task.await.unwrap().is_error);
+    assert_eq!(alive(number), 0, "the reply comes when all are gone");
+    until_gone(number).await;
+}
+
+/// Of a tool that collects what a program prints.
+#[tokio::test]
+async fn after_a_cancel_of_another_tool() {
+    let (bench, number) = (Bench::new(), number());
+    let client = bench.client();
+    let program = escapees(&bench, number, "sleep 1000");
+    bench.write("node_modules/.bin/mmdc", format!("#!/bin/bash\n{program}"));
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bench.root().join("node_modules/.bin/mmdc"), executable).unwrap();
+    let running = client.spawn("render_mermaid", json!({"source": "graph", "output_path": "a.svg"}));
+    until_escaped(&bench, number).await;
+    running.cancel.cancel();
+    assert!(running.task.await.unwrap().is_error);
+    assert_eq!(alive(number), 0, "the reply comes when all are gone");
     until_gone(number).await;
 }
 
@@ -134,10 +176,11 @@ async fn after_a_dropped_session() {
     client.ok("Bash", args).await;
     let args = json!({"command": format!("sleep {number}"), "wait": 0.1});
     client.ok("Bash", args).await;
-    let running = client.spawn("Bash", json!({"command": format!("sleep {number}")}));
+    let (running, last) = many(&client).await;
     until_escaped(&bench, number).await;
     drop(client);
     assert!(running.task.await.unwrap().is_error);
+    assert_eq!(alive(last), 0, "the reply comes when all of its own are gone");
     until_gone(number).await;
 }
 
@@ -148,9 +191,10 @@ async fn after_a_shutdown() {
     let client = bench.client();
     let args = json!({"command": escapees(&bench, number, "sleep 1000"), "run_in_background": true});
     client.ok("Bash", args).await;
-    let running = client.spawn("Bash", json!({"command": format!("sleep {number}")}));
+    let (running, last) = many(&client).await;
     until_escaped(&bench, number).await;
     bench.host.shut_down().await;
+    assert_eq!((alive(number), alive(last)), (0, 0), "it returns when all are gone");
     assert!(running.task.await.unwrap().is_error);
     until_gone(number).await;
 }
