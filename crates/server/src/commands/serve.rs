@@ -11,11 +11,14 @@ use anyhow::Context;
 use config::{Listen, Settings};
 use std::{fmt::Write, net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tools::Host;
 
 /// Answers that are ready when the last call ends need this long to leave.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
+
+/// Commands of other servers need this long to end.
+const LAST_COMMANDS: Duration = Duration::from_secs(5);
 
 /// Serves until told to stop; then refuses calls, lets short ones end, and ends.
 pub(crate) async fn serve(settings: Settings, listen: Listen, log: &str) -> anyhow::Result<ExitCode> {
@@ -29,9 +32,9 @@ pub(crate) async fn serve(settings: Settings, listen: Listen, log: &str) -> anyh
     let limits = host.settings.limits.clone();
     let gate = Gate::new(&listen, &limits);
     let mcp = mcp::http(&host, Arc::clone(&gate));
-    let mut routes = mcp.routes;
+    let (mut routes, commands) = (mcp.routes, TaskTracker::new());
     if listen.remote_exec {
-        routes = routes.merge(http::exec_routes(&host, gate, mcp.hang_up.clone()));
+        routes = routes.merge(http::exec_routes(&host, gate, mcp.hang_up.clone(), commands.clone()));
     }
     let last_connection = CancellationToken::new();
     let serving = {
@@ -47,6 +50,10 @@ pub(crate) async fn serve(settings: Settings, listen: Listen, log: &str) -> anyh
     tokio::time::sleep(LAST_ANSWERS).await;
     mcp.hang_up.cancel();
     serving.await?;
+    commands.close();
+    if tokio::time::timeout(LAST_COMMANDS, commands.wait()).await.is_err() {
+        tracing::warn!("commands of other servers have not ended after {LAST_COMMANDS:?}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,20 +16,26 @@ use hyper_util::rt::TokioIo;
 use sandbox::remote::{self, Terms};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tools::Host;
 
 struct Far {
     host: Arc<Host>,
     stop: CancellationToken,
+    running: TaskTracker,
     /// An upgraded connection no longer counts among the others.
     slots: Arc<Semaphore>,
 }
 
-/// The route; what it runs ends when `stop` is cancelled.
-pub(crate) fn routes(host: &Arc<Host>, gate: Arc<Gate>, stop: CancellationToken) -> Router {
+/// The route; what it runs ends when `stop` is cancelled, and is among `running` until it is gone.
+pub(crate) fn routes(
+    host: &Arc<Host>,
+    gate: Arc<Gate>,
+    stop: CancellationToken,
+    running: TaskTracker,
+) -> Router {
     let slots = Arc::new(Semaphore::new(host.settings.limits.connections));
-    let far = Arc::new(Far { host: Arc::clone(host), stop, slots });
+    let far = Arc::new(Far { host: Arc::clone(host), stop, running, slots });
     let routes = Router::new().route(remote::PATH, get(exec)).with_state(far);
     routes.layer(middleware::from_fn_with_state(gate, pass))
 }
@@ -60,7 +66,7 @@ async fn exec(
     let sandbox = Arc::clone(&place.sandbox);
     let stop = far.stop.clone();
     let upgraded = hyper::upgrade::on(request);
-    tokio::spawn(async move {
+    far.running.spawn(async move {
         match upgraded.await {
             Ok(stream) => {
                 tracing::info!(principal = &*principal.name, "a command for another server begins");

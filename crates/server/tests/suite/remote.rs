@@ -187,6 +187,23 @@ async fn a_far_side_that_vanishes_is_an_answer() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_far_side_that_has_ended_runs_nothing_for_others() {
+    let far = Far::start("direct");
+    let sandbox = far.sandbox(ANN);
+    let nasty = orphans::KINDS.map(|kind| orphans::Nasty::within(far.workspace.root(), kind));
+    let mut live = Vec::new();
+    for nasty in &nasty {
+        live.push(sandbox.streaming().unwrap().start(nasty.live()).await.unwrap());
+        nasty.ready().await;
+    }
+    far.served.process().signal("TERM");
+    assert!(far.served.process().wait().success());
+    for nasty in &nasty {
+        nasty.assert_gone("the end of the far side");
+    }
+}
+
 /// A certificate for this machine that is its own authority, and its key.
 fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let [certificate, key] = ["crt", "key"].map(|kind| folder.join(format!("{name}.{kind}")));
