@@ -310,6 +310,20 @@ impl Envelope {
     }
 }
 
+impl Host {
+    /// Whether a call with these arguments can be made at all: the tool is there and takes them.
+    ///
+    /// # Errors
+    /// What is wrong with them, as the call itself would say it.
+    pub fn check(&self, name: &str, mut args: Map<String, Value>) -> Result<(), ToolError> {
+        let tool = self.tools().find(name)?;
+        match Envelope::take(tool.spec(), &mut args)?.handle {
+            Some(_) => Ok(()),
+            None => tool.check(args, self.workspaces.len() > 1),
+        }
+    }
+}
+
 /// The way out: no secret and no endless text.
 fn finish(host: &Host, mut reply: Reply) -> Reply {
     if reply.revealing {

@@ -95,6 +95,8 @@ pub(crate) trait AnyTool: Send + Sync {
     fn touches(&self) -> Touches;
     fn input_schema(&self) -> Map<String, Value>;
     fn output_schema(&self) -> Option<Map<String, Value>>;
+    /// Whether it would take these arguments, which are its own alone.
+    fn check(&self, args: Map<String, Value>, several_workspaces: bool) -> Result<(), ToolError>;
     fn run<'a>(&'a self, call: &'a Call, args: Map<String, Value>)
     -> BoxFuture<'a, Result<Reply, ToolError>>;
 }
@@ -116,15 +118,22 @@ impl<T: Tool> AnyTool for T {
         T::Output::schema()
     }
 
+    fn check(&self, args: Map<String, Value>, several_workspaces: bool) -> Result<(), ToolError> {
+        decode::<T>(args, several_workspaces).map(drop)
+    }
+
     fn run<'a>(
         &'a self,
         call: &'a Call,
         args: Map<String, Value>,
     ) -> BoxFuture<'a, Result<Reply, ToolError>> {
         Box::pin(async move {
-            let envelope = || schema::envelope(&T::SPEC, call.host().workspaces.len() > 1);
-            let args = schema::decode::<T::Args>(T::SPEC.name, args, envelope)?;
+            let args = decode::<T>(args, call.host().workspaces.len() > 1)?;
             Ok(Tool::run(self, call, args).await?.into_reply())
         })
     }
+}
+
+fn decode<T: Tool>(args: Map<String, Value>, several_workspaces: bool) -> Result<T::Args, ToolError> {
+    schema::decode(T::SPEC.name, args, || schema::envelope(&T::SPEC, several_workspaces))
 }

@@ -37,7 +37,15 @@ pub(crate) async fn call(
     let host = host(settings, log)?;
     let mut calls = Vec::new();
     for words in line.split(|word| word == THEN) {
-        match arguments::parse(&host.tools(), words) {
+        let parsed = arguments::parse(&host.tools(), words).and_then(|parsed| match parsed {
+            arguments::Parsed::Call { tool, arguments } => {
+                let fits = host.check(&tool, arguments.clone());
+                let call = arguments::Parsed::Call { tool, arguments };
+                fits.map(|()| call).map_err(|why| why.to_string())
+            }
+            help => Ok(help),
+        });
+        match parsed {
             Ok(arguments::Parsed::Call { tool, arguments }) => calls.push((tool, arguments)),
             Ok(arguments::Parsed::Help(text)) => {
                 print(&text);

@@ -28,9 +28,9 @@ fn flags_come_from_the_schema() {
 #[test]
 fn exit_codes_tell_a_failed_tool_from_wrong_usage() {
     let workspace = Workspace::with(&[]);
-    let (code, out, err) = call(&workspace, &["test_length", "--json", r#"{"text": 7}"#]);
+    let (code, out, err) = call(&workspace, &["Read", "--file_path", "absent"]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert!(err.contains("`text` must be a string, got 7"), "{err}");
+    assert!(err.contains("absent"), "{err}");
     let (code, _, err) = call(&workspace, &["Bash", "--handle", "h9"]);
     assert_eq!(code, Some(1), "who goes on waiting repeats nothing: {err}");
     for (words, hint) in [
@@ -43,6 +43,11 @@ fn exit_codes_tell_a_failed_tool_from_wrong_usage() {
         (vec!["test_length", "--json", "[]"], "not a JSON object"),
         (vec!["test_hold", "--milliseconds", "soon"], "--milliseconds must be a whole number, got \"soon\""),
         (vec!["test_length", "--workspace", "."], "put it before the tool"),
+        (vec!["test_length", "--json", r#"{"text": 7}"#], "`text` must be a string, got 7"),
+        (vec!["test_length", "--json", r#"{"text": "x", "txt": 1}"#], "unknown field `txt`"),
+        (vec!["Bash", "--json", r#"{"command": "true", "wait": "soon"}"#], "`wait` must be a number"),
+        // Nothing of a line is done when a part of it cannot be.
+        (vec!["Write", "--json", r#"{"file_path": "x", "content": "x"}"#, "--then", "Read"], "Read needs"),
     ] {
         let (code, _, err) = call(&workspace, &words);
         assert_eq!(code, Some(2), "{words:?}");
