@@ -85,7 +85,7 @@ fn grep(call: &Call, args: Args, cancel: &AtomicBool) -> Result<String, ToolErro
         Mode::Count => OutputMode::Count,
     };
     let query = GrepQuery {
-        glob: args.glob,
+        glob: args.glob.map(|glob| from_the_root(call, glob)),
         case_insensitive: args.case_insensitive == Some(true),
         mode,
         head_limit: args.head_limit.unwrap_or_default(),
@@ -131,6 +131,16 @@ fn grep(call: &Call, args: Args, cancel: &AtomicBool) -> Result<String, ToolErro
         let _ = write!(text, "\n{left_out}");
     }
     Ok(text)
+}
+
+/// A glob whose absolute path inside the workspace is one from its root.
+fn from_the_root(call: &Call, glob: String) -> String {
+    let (not, path) = glob.strip_prefix('!').map_or(("", glob.as_str()), |path| ("!", path));
+    let below = path.strip_prefix(&*call.workspace.root().to_string_lossy());
+    match below.filter(|below| below.starts_with('/')) {
+        Some(below) => format!("{not}{below}"),
+        None => glob,
+    }
 }
 
 /// Takes out parts of secrets: lines of a private key whose first line is not among those that are shown, and what a

@@ -247,6 +247,13 @@ async fn grep_in_all_modes() {
         "a.txt:1:one\n[stopped at head_limit=1; there may be more]\n"
     );
     assert_eq!(grep(json!({"glob": "*.rs"})).await, "no matches");
+    let root = bench.root().display().to_string();
+    for (glob, found) in [("/a.txt", true), ("/*.txt", true), ("/**/a.txt", true), ("/sub/*.txt", false)] {
+        let (all, a) = (format!("{root}{glob}"), "a.txt:1:one\na.txt:6:six one\n");
+        let not = if found { "no matches" } else { a };
+        assert_eq!(grep(json!({"glob": all})).await, if found { a } else { "no matches" }, "{glob}");
+        assert_eq!(grep(json!({"glob": format!("!{all}")})).await, not, "{glob}");
+    }
     assert_eq!(grep(json!({"fresh": true, "head_limit": 9})).await, "a.txt:1:one\na.txt:6:six one\n");
     assert_eq!(grep(json!({"path": "a.txt"})).await, "a.txt:1:one\na.txt:6:six one\n");
     let across = client.ok("Grep", json!({"pattern": "two.three", "multiline": true})).await;

@@ -91,11 +91,16 @@ impl<'q> Plan<'q> {
         slow.then(|| self.stepwise.get_or_init(|| watched::compile(self.query, COMPILED)))
     }
 
-    /// Whether the query's glob lets a file through, by its path from the root or from the folder searched.
+    /// Whether the query's glob lets a file through. The glob may mean its path from the root or from the folder
+    /// searched, also when it leaves files out.
     pub(super) fn wants(&self, path: &Path) -> bool {
         let Some(filter) = &self.filter else { return true };
         let passes = |path: &Path| !filter.matched(path, false).is_ignore();
-        passes(path) || path.strip_prefix(self.query.path.relative()).is_ok_and(passes)
+        let below = path.strip_prefix(self.query.path.relative());
+        match filter.num_whitelists() {
+            0 => passes(path) && below.map_or(true, passes),
+            _ => passes(path) || below.is_ok_and(passes),
+        }
     }
 
     pub(super) fn searcher(&self) -> Searcher {

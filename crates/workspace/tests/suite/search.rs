@@ -175,6 +175,15 @@ fn grep_modes_limits_and_context() {
     assert_eq!(b.grep(&only), ["y.txt:1:hit"]);
     let not = GrepQuery { glob: Some("!y*".into()), head_limit: 1, ..query("hit") };
     assert_eq!(b.grep(&not), ["x.txt:1:1 hit"]);
+    // From the root or from the folder searched, also when it leaves files out.
+    b.put("in/side/z.txt", "hit\n");
+    for (glob, found) in
+        [("in/side/*", true), ("side/*", true), ("!in/side/*", false), ("!side/*", false), ("!other/*", true)]
+    {
+        let inside =
+            GrepQuery { glob: Some(glob.into()), ..GrepQuery::new("hit", b.ws.resolve("in").unwrap()) };
+        assert_eq!(!b.grep(&inside).is_empty(), found, "{glob}");
+    }
     let file = GrepQuery::new("HIT", b.ws.resolve("y.txt").unwrap());
     assert_eq!(b.grep(&file), ["y.txt:2:HIT"]);
 }
