@@ -192,8 +192,7 @@ impl Watch {
         let lines = &mut *self.lines();
         for line in text.split_inclusive('\n') {
             let open = &mut lines.open[usize::from(stderr)];
-            let room = MAX_LINE.saturating_sub(open.len());
-            open.push_str(&line[..line.floor_char_boundary(room)]);
+            go_on(open, line);
             if line.ends_with('\n') {
                 let line = std::mem::take(open);
                 self.judge(lines, stderr, line.trim_end());
@@ -201,8 +200,8 @@ impl Watch {
         }
         if !lines.ready && self.patterns.ready.is_some() {
             let mut line = lines.open[usize::from(stderr)].clone();
-            line.push_str(&pending[..pending.floor_char_boundary(MAX_LINE.saturating_sub(line.len()))]);
-            self.judge_ready(lines, &line);
+            go_on(&mut line, pending);
+            self.judge_ready(lines, line.trim_end_matches('\r'));
         }
     }
 
@@ -223,7 +222,9 @@ impl Watch {
             && let Some(hit) = self.within_credit(lines, line, first).flatten()
         {
             let matched = errors.patterns()[hit].clone();
-            let line = line[..line.floor_char_boundary(SHOWN_LINE)].to_owned();
+            let (shown, rest) = line.split_at(line.floor_char_boundary(SHOWN_LINE));
+            let line =
+                if rest.is_empty() { shown.to_owned() } else { format!("{shown}… (BashOutput has more)") };
             self.note(&mut self.lock(), Kind::Error { matched, line });
         }
         self.judge_ready(lines, line);
@@ -362,6 +363,20 @@ impl Watch {
     }
 }
 
+/// Adds to a line what came of it, as far as it is looked at. What follows a carriage return overwrites what was before.
+fn go_on(line: &mut String, came: &str) {
+    for part in came.split_inclusive('\r') {
+        if line.ends_with('\r') && !part.trim_end().is_empty() {
+            line.clear();
+        }
+        let room = MAX_LINE.saturating_sub(line.len());
+        line.push_str(&part[..part.floor_char_boundary(room)]);
+        if part.ends_with('\r') && !line.ends_with('\r') {
+            line.push('\r');
+        }
+    }
+}
+
 /// How long this thread has been computing.
 fn busy() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -410,6 +425,20 @@ mod tests {
     }
 
     #[test]
+    fn a_progress_bar_hides_nothing() {
+        let watch = watch(Some(&["^Error:", "^100%"]), Some("^listening"), None);
+        for n in 0..2000 {
+            watch.hear(true, &format!("{n}%\r"), "");
+        }
+        watch.hear(true, "   \rError: it broke\r\n100%\r101%\n", "");
+        let bar: String = (0..2000).map(|n| format!("{n}%\r")).collect();
+        watch.hear(false, "", &format!("{bar}listen"));
+        assert_eq!(events(&watch), ["[1] started", "[2] error (matched \"^Error:\")  Error: it broke"]);
+        watch.hear(false, "", &format!("{bar}listening\r"));
+        assert_eq!(events(&watch)[2], "[3] ready");
+    }
+
+    #[test]
     fn an_empty_list_matches_nothing() {
         let watch = watch(Some(&[]), None, None);
         watch.hear(true, "Error: one\n", "");
@@ -448,6 +477,7 @@ mod tests {
         assert!(watch.lines().open[1].capacity() < 4 * MAX_LINE);
         watch.hear(true, "\n", "");
         assert!(events(&watch)[1].len() < 600);
+        assert!(events(&watch)[1].ends_with("x… (BashOutput has more)"), "{:?}", events(&watch));
     }
 
     #[test]
