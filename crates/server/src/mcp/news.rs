@@ -16,11 +16,12 @@ use tools::{Notice, Session};
 /// it missed; nothing waits for it.
 pub(super) fn pass_on(session: &Session, client: &Peer<RoleServer>) {
     let Some(mut notices) = session.notices_to_pass_on() else { return };
-    let client = client.clone();
+    let (client, host) = (client.clone(), std::sync::Arc::clone(&session.host));
     tokio::spawn(async move {
         loop {
             let message = match notices.recv().await {
-                Ok(notice) => message(&notice),
+                // Secrets may have come since the process began whose news these are.
+                Ok(notice) => message(&notice, &host.scrubber().scrub(&notice.text)),
                 Err(RecvError::Lagged(missed)) => {
                     let text = format!("{missed} notices were dropped: the client was too slow");
                     LoggingMessageNotificationParam::new(LoggingLevel::Warning, text.into())
@@ -34,9 +35,9 @@ pub(super) fn pass_on(session: &Session, client: &Peer<RoleServer>) {
     });
 }
 
-fn message(notice: &Notice) -> LoggingMessageNotificationParam {
+fn message(notice: &Notice, text: &str) -> LoggingMessageNotificationParam {
     let level = if notice.error { LoggingLevel::Error } else { LoggingLevel::Info };
-    LoggingMessageNotificationParam::new(level, notice.text.clone().into()).with_logger(notice.source)
+    LoggingMessageNotificationParam::new(level, text.into()).with_logger(notice.source)
 }
 
 /// Takes the level that a client asks for: above plain information it wants bad news only.

@@ -34,6 +34,23 @@ fn events_are_pushed_over_pipes_and_streams() {
 }
 
 #[test]
+fn a_secret_that_came_after_the_process_is_not_pushed() {
+    let workspace = Workspace::with(&[("new", "a value that was made today\n")]);
+    let secrets = Workspace::with(&[("KEY", "a value of yesterday\n")]);
+    let mut client = plain(&workspace).arg("--secrets-dir").arg(secrets.root()).stdio();
+    client.initialize();
+    let command = "until [ -e go ]; do sleep 0.05; done; echo \"Error: $(cat new)\" >&2; sleep 1000";
+    client.call("watch_process", json!({"command": command})).ok();
+    assert!(told(&mut client)["data"].as_str().unwrap().ends_with("  started"));
+    std::fs::write(secrets.root().join("KEY"), "a value that was made today\n").unwrap();
+    // Whoever asks for secrets has their files looked at.
+    client.call("secrets_available", json!({})).ok();
+    client.call("Write", json!({"file_path": "go", "content": ""})).ok();
+    let error = told(&mut client);
+    assert!(error["data"].as_str().unwrap().ends_with("  Error: [REDACTED:secret:KEY]"), "{error}");
+}
+
+#[test]
 fn events_are_pushed_on_the_stream_of_an_http_session() {
     let workspace = Workspace::with(&[]);
     let served = plain(&workspace).serve();
