@@ -92,6 +92,9 @@ fn read(name: String, path: &Path, dir: &Path, us: &Us) -> SecretFile {
         Ok((meta, file)) => {
             let mut value = String::new();
             match file.take(MAX_SECRET).read_to_string(&mut value) {
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                    (String::new(), Some("its file holds no UTF-8 text; store it in base64".to_owned()), None)
+                }
                 Err(error) => (String::new(), Some(format!("its file cannot be read: {error}")), None),
                 Ok(_) => {
                     value.truncate(value.trim_end_matches(['\r', '\n']).len());
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn put(dir: &Path, name: &str, value: &str, mode: u32) {
+    fn put(dir: &Path, name: &str, value: impl AsRef<[u8]>, mode: u32) {
         fs::write(dir.join(name), value).unwrap();
         fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -199,6 +202,7 @@ mod tests {
         put(&dir, "GOOD", "value\n", 0o600);
         put(&dir, "OPEN", "value", 0o644);
         put(&dir, "EMPTY", "\n", 0o600);
+        put(&dir, "BYTES", b"\xff\xfe\x00", 0o600);
         put(&dir, "not a name", "value", 0o600);
         let found = read_secrets(&dir).unwrap();
         let names: Vec<_> =
@@ -206,18 +210,19 @@ mod tests {
         assert_eq!(
             names,
             [
+                ("BYTES", Some("its file holds no UTF-8 text; store it in base64")),
                 ("EMPTY", Some("its file is empty")),
                 ("GOOD", None),
                 ("OPEN", Some("its file is open to every user of the machine (mode 644); chmod 600 it")),
             ]
         );
-        assert_eq!(found[1].secret.value, "value");
+        assert_eq!(found[2].secret.value, "value");
         let stamp = secrets_stamp(&dir);
         assert_eq!(stamp, secrets_stamp(&dir));
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
         assert_ne!(stamp, secrets_stamp(&dir));
         let told = "its folder can be written by every user of the machine (mode 777); chmod 700 it";
-        assert_eq!(read_secrets(&dir).unwrap()[1].problem.as_deref(), Some(told));
+        assert_eq!(read_secrets(&dir).unwrap()[2].problem.as_deref(), Some(told));
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         put(&dir, "GOOD", "other", 0o600);
         assert_ne!(stamp, secrets_stamp(&dir));

@@ -38,6 +38,8 @@ struct Held {
 struct Looked {
     at: Instant,
     stamp: u64,
+    /// What the files hold, whether anybody may have it or not.
+    files: Vec<SecretFile>,
     /// Values that were replaced: what printed them may still run.
     retired: Vec<Secret>,
 }
@@ -58,7 +60,7 @@ impl Vault {
         for name in held.scrubber.unprotected() {
             tracing::warn!("secret {name} is too short to be recognised in output");
         }
-        let looked = Looked { at: Instant::now(), stamp, retired: Vec::new() };
+        let looked = Looked { at: Instant::now(), stamp, files, retired: Vec::new() };
         let patterns = Mutex::new(patterns);
         Ok(Self { patterns, fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
     }
@@ -70,11 +72,10 @@ impl Vault {
     pub(crate) fn replace_patterns(&self, patterns: &BTreeMap<String, String>) -> anyhow::Result<()> {
         let patterns = compiled(patterns)?;
         // Whoever reads the files again waits for this lock, and then finds the new patterns.
-        let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = self.dir.as_deref().map(config::read_secrets).transpose()?.unwrap_or_default();
-        *self.patterns.lock().unwrap_or_else(PoisonError::into_inner) = patterns.clone();
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        *held = hold(patterns, &self.fixed, &self.withheld, &files, &looked.retired);
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut looked)?;
+        *self.patterns.lock().unwrap_or_else(PoisonError::into_inner) = patterns;
+        self.renew(&looked);
         Ok(())
     }
 
@@ -125,34 +126,45 @@ impl Vault {
     }
 
     fn read_again(&self, fresh: Duration) -> Result<bool, config::ConfigError> {
-        let Some(dir) = &self.dir else { return Ok(false) };
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.at.elapsed() < fresh {
+        if self.dir.is_none() || looked.at.elapsed() < fresh {
             return Ok(false);
         }
         looked.at = Instant::now();
+        let changed = self.refresh(&mut looked)?;
+        if changed {
+            self.renew(&looked);
+        }
+        Ok(changed)
+    }
+
+    /// Reads the files again if they changed; what they no longer hold is remembered.
+    fn refresh(&self, looked: &mut Looked) -> Result<bool, config::ConfigError> {
+        let Some(dir) = &self.dir else { return Ok(false) };
         let stamp = config::secrets_stamp(dir);
         if stamp == looked.stamp {
             return Ok(false);
         }
         let files = config::read_secrets(dir)?;
         looked.stamp = stamp;
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        for (name, value) in &held.by_name {
-            if let Ok(value) = value {
-                retire(&mut looked.retired, Secret { name: name.clone(), value: value.clone() }, &files);
-            }
+        for old in std::mem::replace(&mut looked.files, files) {
+            retire(&mut looked.retired, old.secret, &looked.files);
         }
-        let patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        *held = hold(patterns, &self.fixed, &self.withheld, &files, &looked.retired);
         Ok(true)
+    }
+
+    /// Puts in force what is known by now.
+    fn renew(&self, looked: &Looked) {
+        let patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let renewed = hold(patterns, &self.fixed, &self.withheld, &looked.files, &looked.retired);
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) = renewed;
     }
 }
 
 /// Remembers a value that is no longer in force, the latest last. A value that is back in force, or that was
 /// there once more, is remembered from now on.
 fn retire(retired: &mut Vec<Secret>, old: Secret, files: &[SecretFile]) {
-    if files.iter().any(|file| file.secret == old) {
+    if old.value.is_empty() || files.iter().any(|file| file.secret == old) {
         return;
     }
     retired.retain(|known| *known != old);
@@ -202,6 +214,25 @@ fn hold(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_was_replaced_stays_inside_however_that_was_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { secrets_dir: Some(dir.path().to_owned()), ..Settings::default() };
+        // Readable for everybody, so nobody may have it; inside it stays all the same.
+        let put = |value: &str| std::fs::write(dir.path().join("KEY"), value).unwrap();
+        put("the first value of it");
+        let vault = Vault::new(&settings).unwrap();
+        put("the second value of it");
+        vault.replace_patterns(&BTreeMap::new()).unwrap();
+        put("the third value of it in full");
+        vault.look(Duration::ZERO);
+        for value in ["first", "second", "third"] {
+            let text = format!("the {value} value of it in full");
+            let clean = vault.scrubber().scrub(&text).into_owned();
+            assert!(clean.starts_with("[REDACTED:secret:KEY]"), "{clean}");
+        }
+    }
 
     #[test]
     fn replaced_values_are_remembered_within_bounds() {

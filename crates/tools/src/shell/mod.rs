@@ -241,7 +241,14 @@ async fn secrets(call: &Call, tool: &'static str, names: Vec<String>) -> Result<
             let value = call.host().vault.get(&name);
             let granted = value.is_ok();
             tracing::info!(target: "audit", event = "secret", name, session, principal, tool, granted);
-            env.push(EnvEntry::Set(variable, value?));
+            let value = value?;
+            if value.contains('\0') {
+                return Err(ToolError::with_hint(
+                    format!("{tool}: the secret \"{name}\" holds a NUL byte, which no variable can"),
+                    "the operator has to store it in base64",
+                ));
+            }
+            env.push(EnvEntry::Set(variable, value));
         }
         Ok(env)
     })

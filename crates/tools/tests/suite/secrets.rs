@@ -150,6 +150,7 @@ async fn a_secret_takes_no_variable_that_is_anothers() {
         ("A_B", "the value of A_B in full", 0o600),
         ("LD_PRELOAD", "the value of a bad name", 0o600),
         ("PATH", "the value of another one", 0o600),
+        ("BYTES", "a value with a \0 in it", 0o600),
     ]);
     let client = bench.client();
     for tool in ["Bash", "watch_process"] {
@@ -159,6 +160,8 @@ async fn a_secret_takes_no_variable_that_is_anothers() {
             let told = client.err(tool, json!({"command": "touch ran", "secrets": [name]})).await;
             assert!(told.contains(&format!("cannot be the variable ${name}")), "{told}");
         }
+        let told = client.err(tool, json!({"command": "touch ran", "secrets": ["BYTES"]})).await;
+        assert!(told.contains("\"BYTES\" holds a NUL byte") && told.contains("base64"), "{told}");
     }
     assert!(!bench.root().join("ran").exists());
     let twice = json!({"command": "echo ${#A_B}", "secrets": ["A-B", "A-B"]});
