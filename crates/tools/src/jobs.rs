@@ -110,7 +110,10 @@ impl Jobs {
         else {
             let known: Vec<String> = kept.jobs.keys().copied().map(handle).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(ToolError::caller(format!("unknown handle \"{wanted}\"; open handles: {known}")));
+            return Err(ToolError::with_hint(
+                format!("unknown handle \"{wanted}\"; open handles: {known}"),
+                "leave out `handle` to make the call anew",
+            ));
         };
         match slot {
             None => Err(ToolError::with_hint(

@@ -79,7 +79,10 @@ impl Session {
         let tool = self.host.tools().find(name)?;
         let spec = tool.spec();
         if self.access == Access::ReadOnly && spec.class == Class::Write {
-            return Err(ToolError::caller(format!("{name} changes things, and this session is read-only")));
+            return Err(ToolError::with_hint(
+                format!("{name} changes things, and this session is read-only"),
+                "call a tool that only reads, or ask for access that lets you write",
+            ));
         }
         let workspace = args.get("workspace").filter(|name| !name.is_null()).cloned();
         let mut asked = if spec.long { args.clone() } else { Map::new() };
@@ -135,7 +138,9 @@ impl Session {
 
     fn slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         Arc::clone(&self.host.slots).try_acquire_owned().map_err(|error| match error {
-            TryAcquireError::Closed => ToolError::caller("the server is shutting down"),
+            TryAcquireError::Closed => {
+                ToolError::with_hint("the server is shutting down", "connect again when it is back")
+            }
             TryAcquireError::NoPermits => ToolError::with_hint(
                 format!("too many calls at once (limit {})", self.host.limits().concurrent_calls),
                 "wait for one to end and call again",

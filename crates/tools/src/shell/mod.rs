@@ -150,7 +150,11 @@ impl Shells {
         let number = wanted.strip_prefix("sh").and_then(|number| number.parse::<u64>().ok());
         number.and_then(|number| kept.entries.get(&number)).cloned().ok_or_else(|| {
             let known: Vec<String> = kept.entries.keys().map(|number| id(*number)).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() {
+                "none; Bash with run_in_background starts one".to_owned()
+            } else {
+                known.join(", ")
+            };
             ToolError::caller(format!("unknown shell_id \"{wanted}\"; known: {known}"))
         })
     }
@@ -189,7 +193,7 @@ fn id(number: u64) -> String {
 /// Refuses what must not be started.
 fn check(call: &Call, tool: &str, command: &str) -> Result<(), ToolError> {
     if command.trim().is_empty() {
-        return Err(ToolError::caller(format!("{tool}: `command` is empty")));
+        return Err(ToolError::caller(format!("{tool}: `command` is empty; say what to run")));
     }
     call.runtime.denylist.check(command).map_err(|denied| ToolError::caller(denied.to_string()))
 }
@@ -212,7 +216,10 @@ async fn start(
     };
     let Some(started) = place.start(request).await else {
         let name = place.sandbox.name();
-        return Err(ToolError::caller(format!("the sandbox \"{name}\" cannot keep a process running")));
+        return Err(ToolError::with_hint(
+            format!("the sandbox \"{name}\" cannot keep a process running"),
+            "the operator has to choose another one",
+        ));
     };
     started.map_err(|outcome| not_started(&outcome))
 }

@@ -190,11 +190,11 @@ async fn render(
 
 fn check_source(tool: &str, source: &str) -> Result<(), ToolError> {
     if source.trim().is_empty() {
-        return Err(ToolError::caller(format!("{tool}: `source` is empty")));
+        return Err(ToolError::caller(format!("{tool}: `source` is empty; say what to draw")));
     }
     if source.len() > MAX_SOURCE {
         return Err(ToolError::caller(format!(
-            "{tool}: `source` has {} bytes; at most {MAX_SOURCE}",
+            "{tool}: `source` has {} bytes, {MAX_SOURCE} are the most; draw less of it",
             source.len()
         )));
     }

@@ -192,8 +192,12 @@ fn folder(workspace: &Workspace, tool: &str, path: &str) -> Result<String, ToolE
     let contained = workspace.resolve(path).map_err(|error| ToolError::caller(format!("{tool}: {error}")))?;
     match workspace.kind(&contained) {
         Some(Kind::Folder) => Ok(contained.relative().to_string_lossy().into_owned()),
-        Some(_) => Err(ToolError::caller(format!("{tool}: `path` must be a folder, {path} is a file"))),
-        None => Err(ToolError::caller(format!("{tool}: no such folder: {path}"))),
+        Some(_) => Err(ToolError::caller(format!(
+            "{tool}: `path` must be a folder, {path} is a file; pass the one it is in"
+        ))),
+        None => Err(ToolError::caller(format!(
+            "{tool}: no such folder: {path}; pass one relative to the workspace's root"
+        ))),
     }
 }
 

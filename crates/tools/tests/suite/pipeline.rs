@@ -69,7 +69,7 @@ async fn a_read_only_session_cannot_change_things() {
     let client = bench.client_with(Access::ReadOnly);
     assert_eq!(
         client.err("Fail", json!({"how": "caller"})).await,
-        "Fail changes things, and this session is read-only"
+        "Fail changes things, and this session is read-only\ncall a tool that only reads, or ask for access that lets you write"
     );
     assert_eq!(client.ok("Echo", json!({"text": "a"})).await, "a");
 }
@@ -235,7 +235,7 @@ async fn who_waits_no_longer_gets_a_handle_and_nothing_starts_twice() {
     assert_eq!(waiting.task.await.unwrap().all_text(), "arrived A");
     assert_eq!(
         client.err("March", json!({"handle": "h1"})).await,
-        "unknown handle \"h1\"; open handles: none"
+        "unknown handle \"h1\"; open handles: none\nleave out `handle` to make the call anew"
     );
     assert_eq!(gate.started(), 1);
 }
@@ -262,11 +262,12 @@ async fn a_handle_is_good_for_its_tool_and_session_only() {
         client.err("Drift", json!({"handle": handle})).await,
         "handle \"h1\" belongs to March, not to Drift\ncall March with it"
     );
-    assert_eq!(client.err("March", json!({"handle": "h7"})).await, "unknown handle \"h7\"; open handles: h1");
+    let told = client.err("March", json!({"handle": "h7"})).await;
+    assert!(told.starts_with("unknown handle \"h7\"; open handles: h1\n"), "{told}");
     let other = bench.client();
     assert_eq!(
         other.err("March", json!({"handle": handle})).await,
-        "unknown handle \"h1\"; open handles: none"
+        "unknown handle \"h1\"; open handles: none\nleave out `handle` to make the call anew"
     );
     // Nothing of that harmed the call.
     gate.open.notify_waiters();
@@ -285,7 +286,7 @@ async fn a_wait_that_is_given_up_frees_the_handle_and_ends_the_work() {
     gate.until_dropped(1).await;
     assert_eq!(
         client.err("March", json!({"handle": "h1"})).await,
-        "unknown handle \"h1\"; open handles: none"
+        "unknown handle \"h1\"; open handles: none\nleave out `handle` to make the call anew"
     );
 }
 
@@ -332,7 +333,10 @@ async fn shutting_down_lets_short_calls_end_and_cancels_the_rest() {
     let host = Arc::clone(&bench.host);
     let down = tokio::spawn(async move { host.shut_down().await });
     tokio::task::yield_now().await;
-    assert_eq!(client.err("Echo", json!({"text": "a"})).await, "the server is shutting down");
+    assert_eq!(
+        client.err("Echo", json!({"text": "a"})).await,
+        "the server is shutting down\nconnect again when it is back"
+    );
     gate.open.notify_waiters();
     assert_eq!(hold.task.await.unwrap().all_text(), "held");
     down.await.unwrap();

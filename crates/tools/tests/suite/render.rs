@@ -49,12 +49,12 @@ async fn bad_input_is_explained_and_writes_nothing() {
     );
     assert_eq!(
         client.err("render_dot", json!({"source": " ", "output_path": "g.svg"})).await,
-        "render_dot: `source` is empty"
+        "render_dot: `source` is empty; say what to draw"
     );
     let huge = "a".repeat((1 << 20) + 1);
     assert_eq!(
         client.err("render_dot", json!({"source": huge, "output_path": "g.svg"})).await,
-        "render_dot: `source` has 1048577 bytes; at most 1048576"
+        "render_dot: `source` has 1048577 bytes, 1048576 are the most; draw less of it"
     );
     let outside = client.err("render_dot", json!({"source": GRAPH, "output_path": "../g.svg"})).await;
     assert!(outside.contains("../g.svg"), "{outside}");

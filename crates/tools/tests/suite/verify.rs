@@ -346,7 +346,7 @@ async fn nested_projects_are_reached_by_path() {
     assert!(text.starts_with("go: 2 failed ("), "{text}");
     assert_eq!(
         client.err("run_tests", json!({"path": "services/none"})).await,
-        "run_tests: no such folder: services/none"
+        "run_tests: no such folder: services/none; pass one relative to the workspace's root"
     );
 }
 

@@ -130,7 +130,7 @@ async fn bad_calls_are_explained() {
     let client = bench.client();
     assert_eq!(
         client.err("watch_process", json!({"command": ""})).await,
-        "watch_process: `command` is empty"
+        "watch_process: `command` is empty; say what to run"
     );
     let many: Vec<String> = (0..33).map(|n| n.to_string()).collect();
     assert_eq!(

@@ -69,7 +69,9 @@ pub enum PatchError {
         why: String,
     },
     /// It deletes a file but does not remove all its lines.
-    #[error("the patch deletes {path} but does not remove all of its lines")]
+    #[error(
+        "the patch deletes {path} but does not remove all of its lines; Read it again and remove them all"
+    )]
     Leftover {
         /// The file.
         path: ContainedPath,
