@@ -16,7 +16,7 @@ mod uri;
 
 pub use absorb::OnDisk;
 pub use client::{Client, Error, Hello};
-pub use edit::{TextChange, apply};
+pub use edit::{TextChange, apply, narrowed};
 pub use kind::Kind;
 pub use position::{Encoding, Lines};
 pub use types::{

@@ -177,6 +177,18 @@ async fn python_by(program: &str, name: &str, finds_types: bool) {
     bench.write("main.py", before);
     let text = client.ok("diagnostics", json!({"file_path": "main.py"})).await;
     assert!(!finds_types || text.starts_with("no problems in "), "{program}: {text}");
+    // What keeps the name is told, whatever a server thinks that an override leads to.
+    let kinds = "class Base:\r\n    def run(self) -> int:\r\n        return 1\r\n\r\n\r\nclass Child(Base):\r\n    def run(self) -> int:\r\n        return 2\r\n";
+    bench.write("kinds.py", kinds);
+    let rename = json!({"file_path": "kinds.py", "symbol": "Base.run", "new_name": "go", "apply": true});
+    let text = client.ok("rename_symbol", rename).await;
+    assert!(text.starts_with("Rename → \"go\" changed 1 place(s) in 1 file(s):"), "{program}: {text}");
+    assert!(
+        text.contains("\n1 place(s) keep the name, ") && text.ends_with(": kinds.py:7:9"),
+        "{program}: {text}"
+    );
+    let now = fs::read_to_string(bench.root().join("kinds.py")).unwrap();
+    assert_eq!(now, kinds.replacen("run", "go", 1), "{program}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,6 +93,9 @@ async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
 
 const DUCKS: &str = "class Base:\n    def run(self) -> int:\n        return 1\n\n\nclass Child(Base):\n    def run(self) -> int:\n        return super().run()\n\n\nclass Other:\n    def run(self) -> int:\n        return 2\n\n\ndef use(x: Base, y) -> None:\n    x.run()\n    y.run()\n    Other().run()\n";
 
+/// Derived from those by ways around, or from something else.
+const DRAKES: &str = "import a\nfrom a import Base as Root\n\n\nclass Aliased(Root):\n    def run(self) -> int:\n        return 3\n\n\nSame = a.Child\n\n\nclass Grand(Same):\n    def run(self) -> int:\n        return 4\n\n\nclass Apart(list[a.Base]):\n    def run(self) -> int:\n        return 5\n\n\nclass Counts:\n    def __init__(self) -> None:\n        self.count = 0\n\n\nclass More(Counts):\n    def reset(self) -> None:\n        self.count = 1\n";
+
 /// What is built under other conditions is renamed where the server can tell, and named where it cannot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rename_tells_what_it_leaves_behind() {
@@ -101,6 +104,7 @@ async fn a_rename_tells_what_it_leaves_behind() {
         ("go/g.go", "package g\n\nfunc Use() int { return open() }\n"),
         ("go/g_linux.go", "package g\n\nfunc open() int { return 1 }\n"),
         ("go/g_windows.go", "package g\n\nfunc open() int { return 2 }\n\nfunc Win() int { return Use() }\n"),
+        ("go/tagged.go", "//go:build special\n\npackage g\n\nfunc Tag() int { return Use() }\n"),
         ("rust/Cargo.toml", "[package]\nname = \"r\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
         (
             "rust/src/lib.rs",
@@ -109,6 +113,7 @@ async fn a_rename_tells_what_it_leaves_behind() {
         ("rust/src/shape.rs", "pub fn a() {}\n"),
         ("python/pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n"),
         ("python/a.py", DUCKS),
+        ("python/b.py", DRAKES),
         ("web/package.json", "{}"),
         ("web/tsconfig.json", "{}"),
         (
@@ -121,9 +126,18 @@ async fn a_rename_tells_what_it_leaves_behind() {
     for _ in 0..2 {
         let text = client.ok("find_references", json!({"file_path": "go/g.go", "symbol": "Use"})).await;
         assert!(text.starts_with("Found 2 reference(s)") && text.contains(" go/g_windows.go:5:"), "{text}");
+        let unknown = "\n1 more place(s) have the name, and gopls cannot tell what they mean (other build tags): go/tagged.go:5:25";
+        assert!(text.ends_with(unknown), "{text}");
+        let text = client.ok("call_hierarchy", json!({"file_path": "go/g.go", "symbol": "Use"})).await;
+        assert!(
+            text.starts_with("Found 1 call(s) of Use:\n1. go/g_windows.go:5:25  function Win  "),
+            "{text}"
+        );
+        assert!(text.ends_with(unknown), "{text}");
     }
     let text = client.ok("rename_symbol", rename("go/g.go", "Use", "Take")).await;
-    assert!(text.contains("\nM go/g_windows.go") && !text.contains("keep the name"), "{text}");
+    assert!(text.contains("\nM go/g_windows.go") && text.contains("\n1 place(s) keep the name"), "{text}");
+    assert!(text.ends_with(": go/tagged.go:5:25"), "{text}");
     assert!(read(&bench, "go/g_windows.go").contains("return Take()"));
     let text = client.ok("rename_symbol", rename("go/g.go", "open", "begin")).await;
     assert!(text.contains("\n1 place(s) keep the name, since gopls cannot tell what they mean"), "{text}");
@@ -131,9 +145,17 @@ async fn a_rename_tells_what_it_leaves_behind() {
     let text = client.ok("rename_symbol", rename("rust/src/lib.rs", "Foo::make", "build")).await;
     assert!(text.contains("\n1 place(s) keep the name, since rust-analyzer"), "{text}");
     assert!(text.ends_with(": rust/src/lib.rs:19:10"), "{text}");
+    // What overrides a method through others, and what is overridden.
+    let preview = json!({"file_path": "python/b.py", "symbol": "Grand.run", "new_name": "go"});
+    let text = client.ok("rename_symbol", preview).await;
+    assert!(text.ends_with(": python/a.py:2:9, python/a.py:7:9, python/a.py:18:7"), "{text}");
     let text = client.ok("rename_symbol", rename("python/a.py", "Base.run", "go")).await;
-    assert!(text.contains("\n2 place(s) keep the name, since "), "{text}");
-    assert!(text.ends_with(": python/a.py:7:9, python/a.py:18:7"), "{text}");
+    assert!(text.contains("\n4 place(s) keep the name, since "), "{text}");
+    let left = ": python/a.py:7:9, python/a.py:18:7, python/b.py:6:9, python/b.py:14:9";
+    assert!(text.ends_with(left), "{text}");
+    let count = json!({"file_path": "python/b.py", "line": 25, "symbol": "count", "new_name": "sum"});
+    let text = client.ok("rename_symbol", count).await;
+    assert!(text.ends_with("(overrides): python/b.py:30:14"), "{text}");
     let module = "pub mod shape;\n";
     bench.write("rust/src/lib.rs", read(&bench, "rust/src/lib.rs") + module);
     let text = client.err("rename_symbol", rename("rust/src/lib.rs", "shape", "form")).await;

@@ -1,11 +1,16 @@
 //! Go that is built elsewhere: gopls answers for one platform and one set of tags at a time. What other files say of a
 //! symbol, it tells when it is asked there.
 
-use super::{ask::Spot, names, strangers::of_server, trouble::Trouble, workspace_symbols::files_with};
+use super::{
+    ask::Spot,
+    names,
+    strangers::{Left, of_server},
+    trouble::Trouble,
+    workspace_symbols::{files_matching, files_with},
+};
 use crate::Call;
 use ::code::{Language, Reader};
-use ::lsp::{Lines, Location, Position, Range, locations, to_uri};
-use serde_json::json;
+use ::lsp::{Lines, Location, Position, Range};
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
@@ -20,8 +25,9 @@ const PLACES: usize = 60;
 const PLATFORMS: &str = "aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1 \
     windows 386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm";
 
-/// Files that are read to see whether they are built under conditions; of more, the names tell.
+/// Files that are read to see whether they are built under conditions; of more, only those that say so are.
 const READ: usize = 200;
+const TAGGED: &str = r"^// ?(go:build|\+build) ";
 
 /// Whether a Go file is by its name for one platform.
 fn for_platform(file: &Path) -> bool {
@@ -36,17 +42,20 @@ fn constrained(file: &Path, text: &str) -> bool {
     for_platform(file) || head.any(|line| line.starts_with("//go:build ") || line.starts_with("// +build "))
 }
 
-/// Uses of the symbol that was `found`, in files that are built under other conditions than where it was asked for.
+/// Uses of the symbol that was `found`, in files that are built under other conditions than where it was asked for; and
+/// what is not known of such files.
 pub(super) async fn elsewhere(
     call: &Call,
     spot: &Spot,
     found: &[Location],
-) -> Result<Vec<Location>, Trouble> {
+) -> Result<(Vec<Location>, Left), Trouble> {
     let server = &spot.ready.server;
     let encoding = server.client.encoding();
     let lines = spot.ready.lines();
     let at = lines.byte(spot.position, encoding);
-    let Some(word) = names::around(&spot.ready.text, at).map(str::to_owned) else { return Ok(Vec::new()) };
+    let Some(word) = names::around(&spot.ready.text, at).map(str::to_owned) else {
+        return Ok(Default::default());
+    };
     drop(lines);
     let known: HashSet<PathBuf> = found.iter().filter_map(|at| server.ours(&at.path)).collect();
     let key = server.key.clone();
@@ -54,31 +63,38 @@ pub(super) async fn elsewhere(
         let files = files_with(call, &[&word]).into_iter().filter(|file| !known.contains(file));
         let mut reader = Reader::default();
         let mut all: Vec<(ContainedPath, Vec<Range>)> = Vec::new();
+        let mut left = Left::default();
         let mut files = of_server(call, &key, files);
         if files.len() > READ {
-            files.retain(|file| for_platform(file));
+            let tagged: HashSet<PathBuf> = files_matching(call, TAGGED.to_owned()).into_iter().collect();
+            files.retain(|file| for_platform(file) || tagged.contains(file));
         }
         for file in files {
             let Ok(path) = call.workspace.resolve(&file) else { continue };
             let Ok(text) = super::told::source(&call.workspace, &path) else { continue };
-            if !constrained(&file, &text) || all.len() >= FILES {
+            if !constrained(&file, &text) {
                 continue;
             }
             let Some(parsed) = reader.parse(Language::Go, text.as_bytes()) else { continue };
             let lines = Lines::of(&text);
             let place = |byte: usize| lines.position(byte, encoding);
-            let uses = parsed.uses(&word, PLACES).into_iter();
-            all.push((
-                path,
-                uses.map(|at| Range { start: place(at), end: place(at + word.len()) }).collect(),
-            ));
+            let uses = parsed.uses(&word, PLACES + 1);
+            if uses.is_empty() {
+                continue;
+            }
+            if all.len() >= FILES || uses.len() > PLACES {
+                left.files += 1;
+                continue;
+            }
+            let range = |at: usize| Range { start: place(at), end: place(at + word.len()) };
+            all.push((path, uses.into_iter().map(range).collect()));
         }
-        Ok(all)
+        Ok((all, left))
     };
-    let files = call.blocking(look).await?;
+    let (files, mut left) = call.blocking(look).await?;
     let shown: Vec<ContainedPath> = files.iter().map(|(file, _)| file.clone()).collect();
     if shown.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), left));
     }
     server.sync(call, &shown).await?;
     server.settle(call).await?;
@@ -86,16 +102,17 @@ pub(super) async fn elsewhere(
         found.iter().map(|at| (at.path.as_path(), at.range.start)).collect();
     let mut more = Vec::new();
     for (file, ranges) in files {
-        let path = server.theirs(file.relative());
         for range in ranges {
-            let params = json!({"textDocument": {"uri": to_uri(&path)}, "position": range.start});
-            let leads = locations(&server.ask(call, "textDocument/definition", params).await?);
-            if leads.iter().any(|lead| starts.contains(&(lead.path.as_path(), lead.range.start))) {
-                more.push(Location { path: path.clone(), range });
+            let leads = server.leads(call, file.relative(), range.start).await?;
+            let at = Location { path: server.theirs(file.relative()), range };
+            if leads.is_empty() {
+                left.places.push(at);
+            } else if leads.iter().any(|lead| starts.contains(&(lead.path.as_path(), lead.range.start))) {
+                more.push(at);
             }
         }
     }
-    Ok(more)
+    Ok((more, left))
 }
 
 #[cfg(test)]

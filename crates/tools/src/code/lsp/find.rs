@@ -45,7 +45,7 @@ async fn references(call: &Call, args: &Args) -> Result<String, Trouble> {
     let (mut found, left) = strangers::references(call, &spot).await?;
     found.sort_by(|a, b| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
     let mut text = listed(call, &spot, "reference", found, args.offset).await?;
-    text.push_str(&strangers::left_out(left));
+    text.push_str(&strangers::said(call, &spot.ready.server, left).await);
     Ok(text)
 }
 

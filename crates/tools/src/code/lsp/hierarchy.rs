@@ -49,7 +49,7 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
         let name = format!("{} {}", other.kind.word(), server.within(&other.name));
         found.extend(ranges.into_iter().map(|range| (name.clone(), Location { path: path.clone(), range })));
     }
-    let mut left = 0;
+    let mut left = strangers::Left::default();
     if !out {
         let mut known: HashSet<PathBuf> = found.iter().map(|(_, at)| at.path.clone()).collect();
         known.insert(item.location.path.clone());
@@ -68,6 +68,6 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
         let _ = write!(text, "\n{number}. {}  {name}  {}", shown.place, shown.line);
     }
     page.more(&mut text);
-    text.push_str(&strangers::left_out(left));
+    text.push_str(&strangers::said(call, server, left).await);
     Ok(text)
 }

@@ -9,6 +9,7 @@ mod args;
 mod ask;
 mod constraints;
 mod diagnostics;
+mod family;
 mod find;
 mod hierarchy;
 mod hover;

@@ -80,7 +80,8 @@ pub(super) fn fits(have: &[String], wanted: &[String], file: &Path, package: Opt
     shared > 0 && have.ends_with(rest) && module.iter().all(known)
 }
 
-fn inner(c: char) -> bool {
+/// Whether a character may be part of a name.
+pub(super) fn inner(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 

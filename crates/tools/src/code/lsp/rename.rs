@@ -14,7 +14,7 @@ use crate::{
     verify::{Touched, news},
 };
 use ::code::{Language, Problem, Reader};
-use ::lsp::{Kind, TextEdit, UnknownEdit, apply, edits, locations, to_uri};
+use ::lsp::{Kind, TextEdit, UnknownEdit, apply, edits, locations, narrowed, to_uri};
 use serde_json::json;
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 use workspace::{ContainedPath, PatchError, Version, unified_diff};
@@ -132,14 +132,22 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     let mut files: BTreeMap<PathBuf, Vec<TextEdit>> = BTreeMap::new();
     for (path, edits) in all {
         let Some(inside) = server.ours(&path) else {
-            return Err(wrong(format!(
-                "it would change {}, outside the workspace",
+            let why = format!(
+                "rename_symbol: it would change {}, outside the workspace",
                 show::name(server, &path)
-            )));
+            );
+            let hint = "nothing was written; what is defined there cannot get another name from here";
+            return Err(ToolError::with_hint(why, hint).into());
         };
         files.insert(inside, edits);
     }
-    let mut files = call.blocking(move |call| read(call, files)).await?;
+    let encoding = server.client.encoding();
+    let narrow = move |file: Found| {
+        let edits = narrowed(&unseen::plain(&file.before), file.edits, encoding);
+        Found { edits, ..file }
+    };
+    let files = call.blocking(move |call| Ok(read(call, files)?.into_iter().map(narrow).collect()));
+    let mut files: Vec<Found> = files.await?;
     if server.key.language == "node" {
         files = shorthand::complete(call, server, files, &args.new_name).await?;
     }

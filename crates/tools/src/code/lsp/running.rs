@@ -9,11 +9,11 @@ use super::{
     trouble::Trouble,
 };
 use crate::{Call, Place, ProgressUpdate, ToolError, call::Pace, verify::Candidates};
-use ::lsp::{Client, Hello, Kind, OnDisk};
+use ::lsp::{Client, Hello, Kind, Location, OnDisk, Position, locations, to_uri};
 use ::verify::{Detector, ServerPlan};
 use config::Limits;
 use sandbox::{Control, EnvEntry, Sandbox, StartRequest, Stdio};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
@@ -381,6 +381,23 @@ impl Running {
     /// Asks; a server that does not answer in time is replaced.
     pub(super) async fn ask(&self, call: &Call, method: &str, params: Value) -> Result<Value, Trouble> {
         self.in_time(call, self.client.request(method, params)).await
+    }
+
+    /// Where a place leads; nowhere when the server refuses to tell, as it does for files that it does not load.
+    pub(super) async fn leads(
+        &self,
+        call: &Call,
+        file: &Path,
+        position: Position,
+    ) -> Result<Vec<Location>, Trouble> {
+        let params = json!({"textDocument": {"uri": to_uri(&self.theirs(file))}, "position": position});
+        let asked = async {
+            match self.client.request("textDocument/definition", params).await {
+                Err(::lsp::Error::Refused { .. }) => Ok(Value::Null),
+                answer => answer,
+            }
+        };
+        Ok(locations(&self.in_time(call, asked).await?))
     }
 
     /// Awaits an answer for as long as a server may take.

@@ -7,6 +7,7 @@ use super::{
     constraints, names,
     pool::Key,
     running::{InUse, Running},
+    show::places as shown_places,
     told::source_of,
     trouble::Trouble,
     workspace_symbols::files_matching,
@@ -41,8 +42,17 @@ fn limited(server: &Running) -> bool {
     matches!(server.client.kind(), Kind::TypeScript | Kind::NativeTypeScript)
 }
 
-/// Where the symbol at a spot is used, and how many files that have its name the server was not shown.
-pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location>, usize), Trouble> {
+/// What has a symbol's name and was not looked at, or in vain.
+#[derive(Clone, Default)]
+pub(super) struct Left {
+    /// Files that were too many.
+    pub(super) files: usize,
+    /// Places of which the server cannot tell what they mean.
+    pub(super) places: Vec<Location>,
+}
+
+/// Where the symbol at a spot is used, and what is not known about it.
+pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location>, Left), Trouble> {
     let server = &spot.ready.server;
     let mut params = spot.params();
     params["context"] = json!({"includeDeclaration": true});
@@ -53,7 +63,7 @@ pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location
     let mut found = ask().await?;
     let go = server.client.kind() == Kind::Gopls;
     if !(limited(server) || go) || found.is_empty() {
-        return Ok((found, 0));
+        return Ok((found, Left::default()));
     }
     let place = (spot.ready.path.clone(), spot.position);
     let stand = server.stand();
@@ -62,10 +72,10 @@ pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location
         return Ok((found, left));
     }
     if go {
-        let more = constraints::elsewhere(call, spot, &found).await?;
-        server.has_asked(place, stand, Shown { more: more.clone(), ..Shown::default() });
+        let (more, left) = constraints::elsewhere(call, spot, &found).await?;
+        server.has_asked(place, stand, Shown { more: more.clone(), left: left.clone(), ..Shown::default() });
         found.extend(more);
-        return Ok((found, 0));
+        return Ok((found, left));
     }
     let (mut known, mut all) = (HashSet::new(), Shown::default());
     for _ in 0..ROUNDS {
@@ -89,33 +99,32 @@ pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location
         let hit: HashSet<PathBuf> = found.iter().filter_map(|at| server.ours(&at.path)).collect();
         let files = files.into_iter().filter(|file| !hit.contains(file)).collect();
         let shown = show(call, server, spot.ready.file.relative(), files).await?;
-        all.left += shown.left;
+        all.left.files += shown.left.files;
         if shown.files.is_empty() {
             break;
         }
         all.files.extend(shown.files);
         found = ask().await?;
     }
-    let left = all.left;
+    let left = all.left.clone();
     server.has_asked(place, stand, all);
     Ok((found, left))
 }
 
 /// Shows a server who may use the symbol at a spot; says how many files it was not shown.
 pub(super) async fn gather(call: &Call, spot: &Spot) -> Result<usize, Trouble> {
-    if limited(&spot.ready.server) { Ok(references(call, spot).await?.1) } else { Ok(0) }
+    if limited(&spot.ready.server) { Ok(references(call, spot).await?.1.files) } else { Ok(0) }
 }
 
-/// Calls of the symbol at a spot in files that are none of these, each with who makes it; and how many files were left
-/// out. A server for TypeScript looks for callers in one project.
+/// Calls of the symbol at a spot in files that are none of these, each with who makes it; and what is not known. A server for TypeScript looks for callers in one project, gopls in what is built under one set of conditions.
 pub(super) async fn calls(
     call: &Call,
     spot: &Spot,
     known: HashSet<PathBuf>,
-) -> Result<(Vec<(String, Location)>, usize), Trouble> {
+) -> Result<(Vec<(String, Location)>, Left), Trouble> {
     let server = &spot.ready.server;
-    if !limited(server) {
-        return Ok((Vec::new(), 0));
+    if !limited(server) && server.client.kind() != Kind::Gopls {
+        return Ok(Default::default());
     }
     let (mut found, left) = references(call, spot).await?;
     found.retain(|at| !known.contains(&at.path));
@@ -131,13 +140,29 @@ pub(super) async fn calls(
             };
             let lines = Lines::of(text);
             let (start, end) = (lines.byte(at.range.start, encoding), lines.byte(at.range.end, encoding));
-            let behind = text.get(end..)?.trim_start().trim_start_matches("?.");
-            let called = behind.starts_with(['(', '`', '<']) && !text.get(..start)?.ends_with('<');
+            let called = is_called(Language::of_path(&file)?, text.get(..start)?, text.get(end..)?);
             Some((around(&file, text, start).filter(|_| called)?, at))
         };
         Ok(found.into_iter().filter_map(caller).collect())
     };
     Ok((call.blocking(look).await?, left))
+}
+
+/// Whether what stands between two texts is called there.
+fn is_called(language: Language, before: &str, behind: &str) -> bool {
+    if language != Language::Go {
+        let behind = behind.trim_start().trim_start_matches("?.");
+        return behind.starts_with(['(', '`', '<']) && !before.ends_with('<');
+    }
+    // Types may stand in between.
+    let mut depth = 0_usize;
+    let inner = |c: char| {
+        depth += usize::from(c == '[');
+        let inner = depth > 0;
+        depth -= usize::from(c == ']').min(depth);
+        inner
+    };
+    behind.trim_start_matches(inner).starts_with('(')
 }
 
 /// The function around a place, else the file; nothing where something is declared.
@@ -158,8 +183,8 @@ fn around(file: &Path, text: &str, at: usize) -> Option<String> {
 pub(super) struct Shown {
     /// Those that it was shown, as it calls them.
     files: Vec<PathBuf>,
-    /// How many it was not shown.
-    pub(super) left: usize,
+    /// What is not known for want of showing it.
+    pub(super) left: Left,
     /// What it told when it was asked elsewhere.
     more: Vec<Location>,
 }
@@ -202,6 +227,7 @@ pub(super) async fn show(
         server.settle(call).await?;
     }
     let files = resolved.iter().map(|file| server.theirs(file.relative())).collect();
+    let left = Left { files: left, places: Vec::new() };
     Ok(Shown { files, left, more: Vec::new() })
 }
 
@@ -265,12 +291,12 @@ fn called(
 
 impl Running {
     /// What was left out when this place was asked about, if nothing has changed since.
-    fn asked(&self, place: &(PathBuf, Position), stand: u64) -> Option<(usize, Vec<Location>)> {
+    fn asked(&self, place: &(PathBuf, Position), stand: u64) -> Option<(Left, Vec<Location>)> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = gathered.asked.get(place).filter(|_| gathered.stand == stand)?;
         // What was closed meanwhile, it has forgotten.
         let open = asked.files.iter().all(|file| self.client.is_open(file));
-        open.then(|| (asked.left, asked.more.clone()))
+        open.then(|| (asked.left.clone(), asked.more.clone()))
     }
 
     fn has_asked(&self, place: (PathBuf, Position), stand: u64, shown: Shown) {
@@ -291,6 +317,25 @@ impl Running {
         }
         gathered
     }
+}
+
+/// What to say about what is not known, beginning with a line break.
+pub(super) async fn said(call: &Call, server: &Running, mut left: Left) -> String {
+    /// Places that are named.
+    const NAMED: usize = 5;
+    let mut text = String::new();
+    if !left.places.is_empty() {
+        let (all, more) = (left.places.len(), if left.places.len() > NAMED { ", …" } else { "" });
+        left.places.truncate(NAMED);
+        let named = shown_places(call, server, &left.places, None).await;
+        let named: Vec<String> = named.into_iter().map(|shown| shown.place).collect();
+        text = format!(
+            "\n{all} more place(s) have the name, and {} cannot tell what they mean (other build tags): {}{more}",
+            server.name,
+            named.join(", ")
+        );
+    }
+    text + &left_out(left.files)
 }
 
 /// What to say about files that were not shown.

@@ -32,7 +32,15 @@ impl Trouble {
         match error {
             lsp::Error::Gone => Self::Gone(running.obituary()),
             lsp::Error::Refused { message, .. } => {
-                Self::Tool(ToolError::caller(format!("{}: {message}", running.name)))
+                let message = running.within(message);
+                // What gopls says of a file that it loads nothing for.
+                match message.strip_prefix("no package metadata for file file://") {
+                    Some(file) => Self::Tool(ToolError::with_hint(
+                        format!("{} does not load {file}: build constraints leave it out", running.name),
+                        "with GOFLAGS=-tags=… in the environment of codegen-sandbox it does; Grep and Read need no server",
+                    )),
+                    None => Self::Tool(ToolError::caller(format!("{}: {message}", running.name))),
+                }
             }
         }
     }

@@ -3,16 +3,19 @@
 
 use super::{
     ask::Spot,
+    family::{self, Class, Family, Member},
     rename::Found,
     strangers::{of_server, shared},
     trouble::Trouble,
     workspace_symbols::files_with,
 };
 use crate::Call;
-use ::code::{Depth, Kind, Language, Reader, Symbol, outline};
-use ::lsp::{Encoding, Lines, Position, Range, TextEdit, locations, to_uri};
-use serde_json::json;
-use std::{collections::HashSet, path::PathBuf};
+use ::code::{Depth, Language, Reader, Symbol, outline};
+use ::lsp::{Encoding, Lines, Position, Range, TextEdit};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+};
 use workspace::ContainedPath;
 
 /// Places that are asked about, and files they are in.
@@ -28,8 +31,8 @@ struct Left {
     shown: String,
     /// It declares something of the package, or of the module.
     declares: bool,
-    /// It declares a method of a class that is derived from one whose method gets the new name.
-    overrides: bool,
+    /// The class in Python that it names a member of, and how.
+    member: Option<(Class, Member)>,
 }
 
 /// What was looked at.
@@ -37,6 +40,8 @@ struct Looked {
     places: Vec<Left>,
     /// Places that were too many.
     more: usize,
+    /// The classes in Python whose members get the new name, and what they are called.
+    classes: HashMap<Class, String>,
 }
 
 /// Renames what the server knows at a place but passed over; the rest in words, beginning with a line break.
@@ -70,7 +75,7 @@ pub(super) async fn complete(
         found.sort_by_key(|file| std::cmp::Reverse(shared(file, &near)));
         Ok(look(call, &found, &names, &known, encoding))
     };
-    let Looked { places, more } = call.blocking(look).await?;
+    let Looked { places, more, classes } = call.blocking(look).await?;
     let mut shown: Vec<ContainedPath> = places.iter().map(|left| left.file.clone()).collect();
     shown.dedup();
     if !shown.is_empty() {
@@ -79,17 +84,24 @@ pub(super) async fn complete(
     }
     let mut unseen = Vec::new();
     let go = server.key.language == "go";
+    let mut family = Family::of(call, server, classes).await?;
     for left in places {
-        let params = json!({
-            "textDocument": {"uri": to_uri(&server.theirs(left.file.relative()))},
-            "position": left.range.start,
-        });
-        let leads = locations(&server.ask(call, "textDocument/definition", params).await?);
+        let found = server.leads(call, left.file.relative(), left.range.start).await?;
         let lead = |at: &::lsp::Location| Some((server.ours(&at.path)?, at.range.start));
-        let leads: Vec<Option<(PathBuf, Position)>> = leads.iter().map(lead).collect();
-        let here = Some((left.file.relative().to_owned(), left.range.start));
-        let own = leads == [here];
-        if leads.is_empty() || (go && left.declares && own) || (left.overrides && own) {
+        let leads: Vec<Option<(PathBuf, Position)>> = found.iter().map(lead).collect();
+        let file = left.file.relative();
+        let at = left.range.start;
+        let itself = |lead: &::lsp::Location| {
+            let range = &lead.range;
+            server.ours(&lead.path).as_deref() == Some(file) && (range.start..=range.end).contains(&at)
+        };
+        let overrides = match &left.member {
+            Some((class, Member::Declared)) => family.has(class).await?,
+            Some((class, Member::Used)) if found.iter().any(itself) => family.has(class).await?,
+            _ => false,
+        };
+        let here = Some((file.to_owned(), at));
+        if leads.is_empty() || (go && left.declares && leads == [here]) || overrides {
             unseen.push(left.shown);
         } else if go && leads.iter().flatten().any(|at| edited.contains(at)) {
             add(call, files, &left.file, TextEdit { range: left.range, new_text: new.to_owned() }).await?;
@@ -117,7 +129,8 @@ fn said(server: &str, unseen: &[String], more: usize) -> String {
     text
 }
 
-fn plain(bytes: &[u8]) -> String {
+/// A text as servers see it.
+pub(super) fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()
 }
@@ -131,8 +144,7 @@ fn look(
     encoding: Encoding,
 ) -> Looked {
     let mut reader = Reader::default();
-    let mut looked = Looked { places: Vec::new(), more: 0 };
-    let bases = bases(call, edited, encoding);
+    let mut looked = Looked { places: Vec::new(), more: 0, classes: classes(call, edited, encoding) };
     for (n, file) in files.iter().enumerate() {
         let Some(language) = Language::of_path(file) else { continue };
         let Ok(path) = call.workspace.resolve(file) else { continue };
@@ -144,11 +156,10 @@ fn look(
             let here = |symbol: &&Symbol| symbol.name_at.start == byte;
             symbols.iter().find(here).is_some_and(|it| it.container.is_none() && it.owner.is_empty())
         };
-        let derived = |byte: usize| {
-            let method = symbols.iter().find(|symbol| symbol.name_at.start == byte);
-            let class = method.and_then(|method| method.container).map(|class| &symbols[class]);
-            let head = class.and_then(|class| text.get(class.name_at.end..class.signature.end));
-            head.is_some_and(|head| bases.iter().any(|base| super::names::word(head, base).is_some()))
+        let member = |byte: usize| {
+            let (class, how) = family::class_of(&symbols, &text, byte)?;
+            let line = lines.position(class.name_at.start, encoding).line;
+            (language == Language::Python).then(|| ((file.clone(), line), how))
         };
         for name in names {
             for byte in parsed.uses(name, usize::MAX) {
@@ -167,7 +178,7 @@ fn look(
                     range: Range { start, end },
                     shown: format!("{path}:{line}:{col}"),
                     declares: top(byte),
-                    overrides: derived(byte),
+                    member: member(byte),
                 });
             }
         }
@@ -175,20 +186,23 @@ fn look(
     looked
 }
 
-/// The classes in Python whose methods are edited: its servers do not take an override for the same thing.
-fn bases(call: &Call, edited: &HashSet<(PathBuf, Position)>, encoding: Encoding) -> HashSet<String> {
-    let files: HashSet<&PathBuf> = edited.iter().map(|(file, _)| file).collect();
-    let mut found = HashSet::new();
-    for file in files.into_iter().filter(|file| Language::of_path(file) == Some(Language::Python)) {
+/// The classes in Python whose members are edited, and what they are called.
+fn classes(call: &Call, edited: &HashSet<(PathBuf, Position)>, encoding: Encoding) -> HashMap<Class, String> {
+    let mut files: HashMap<&PathBuf, Vec<Position>> = HashMap::new();
+    for (file, at) in edited.iter().filter(|(file, _)| Language::of_path(file) == Some(Language::Python)) {
+        files.entry(file).or_default().push(*at);
+    }
+    let mut found = HashMap::new();
+    for (file, places) in files {
         let Some(text) = super::told::source_of(&call.workspace, file, u64::MAX) else { continue };
         let lines = Lines::of(&text);
         let symbols = outline(Language::Python, text.as_bytes(), Depth::Items);
-        let is_edited = |symbol: &&Symbol| {
-            let at = lines.position(symbol.name_at.start, encoding);
-            symbol.kind == Kind::Method && edited.contains(&(file.clone(), at))
-        };
-        let class = |symbol: &Symbol| Some(symbols[symbol.container?].name.clone());
-        found.extend(symbols.iter().filter(is_edited).filter_map(class));
+        for at in places {
+            if let Some((class, _)) = family::class_of(&symbols, &text, lines.byte(at, encoding)) {
+                let line = lines.position(class.name_at.start, encoding).line;
+                found.insert((file.clone(), line), class.name.clone());
+            }
+        }
     }
     found
 }

@@ -198,7 +198,7 @@ async fn ask_all(
         let server = up(call, tool, &key, detector).await?;
         // Some know no project before a file of it is open.
         fresh(call, &server, &file).await?;
-        let left = strangers::show(call, &server, file.relative(), having.clone()).await?.left;
+        let left = strangers::show(call, &server, file.relative(), having.clone()).await?.left.files;
         let mut found = symbols(&server.ask(call, "workspace/symbol", json!({"query": query})).await?);
         let cut = server.client.kind().most_symbols().filter(|most| found.len() >= *most);
         let cut = cut
