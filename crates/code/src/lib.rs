@@ -20,4 +20,4 @@ pub use edit::{Change, EditError, Edited, Listed, Target, edit};
 pub use index::{Facts, Filter, Found, Hit, Index};
 pub use language::Language;
 pub use outline::{Kind, Symbol};
-pub use parse::{Depth, MAX_BYTES, Parsed, Problem, Reader, outline};
+pub use parse::{Borrowed, Depth, MAX_BYTES, Parsed, Problem, Reader, outline};

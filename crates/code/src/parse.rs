@@ -68,6 +68,15 @@ pub struct Parsed<'s> {
     pub(crate) source: &'s [u8],
 }
 
+/// A place where a name is a variable's and that of what it is taken from at once: `{ name } = …`, `import { name } from`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Borrowed {
+    /// The name.
+    pub name: Range<usize>,
+    /// Where the module is named that it is taken from, with its quotes; nothing for a property.
+    pub module: Option<Range<usize>>,
+}
+
 /// A place where a file does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -166,6 +175,38 @@ impl Parsed<'_> {
         self.visit(|node| {
             if node.kind() == "shorthand_property_identifier" {
                 found.push(node.byte_range());
+            }
+            true
+        });
+        found
+    }
+
+    /// Where a name is a variable's and that of what it is taken from at once.
+    #[must_use]
+    pub fn borrowed(&self) -> Vec<Borrowed> {
+        let mut found = Vec::new();
+        self.visit(|node| {
+            let name = match node.kind() {
+                "shorthand_property_identifier_pattern" => Some(node),
+                "import_specifier" | "export_specifier" => {
+                    node.child_by_field_name("name").filter(|_| node.child_by_field_name("alias").is_none())
+                }
+                _ => None,
+            };
+            // `export { a }` takes nothing from elsewhere.
+            let source = || {
+                std::iter::successors(Some(node), |it| it.parent())
+                    .find_map(|it| it.child_by_field_name("source"))
+            };
+            match name {
+                Some(name) if name == node => found.push(Borrowed { name: node.byte_range(), module: None }),
+                Some(name) => {
+                    found.extend(source().map(|source| Borrowed {
+                        name: name.byte_range(),
+                        module: Some(source.byte_range()),
+                    }))
+                }
+                None => {}
             }
             true
         });

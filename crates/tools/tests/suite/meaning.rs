@@ -99,6 +99,37 @@ async fn knows_tsx(bench: &Bench, client: &Client) {
     assert_eq!(read(bench, "src/shape.tsx"), SHAPE.replace("area", "size"));
 }
 
+const TAKEN: &str = "import { gone } from \"missing\";\nexport { other } from \"missing\";\nexport function f(s: string) {\n  const { data = 1 } = JSON.parse(s);\n  return data + gone;\n}\n";
+
+/// What a variable is taken from keeps its name where nobody knows what that is.
+async fn renames_what_was_taken(bench: &Bench, client: &Client) {
+    for tool in ["find_definition", "find_references"] {
+        let text = client.ok(tool, json!({"file_path": "src/taken.ts", "line": 5, "symbol": "gone"})).await;
+        assert!(
+            text.ends_with(
+                "-server does not know what \"missing\" exports: uses in other files are not known"
+            ),
+            "{text}"
+        );
+        let text = client.ok(tool, json!({"file_path": "src/use.tsx", "line": 2, "symbol": "View"})).await;
+        assert!(!text.contains("does not know"), "{text}");
+    }
+    for (line, name, old, now, place) in [
+        (5, "data", "data", "const { data: plus = 1 }", "src/taken.ts:4"),
+        (5, "gone", "gone", "import { gone as plus } from", "src/taken.ts:1"),
+        (2, "other", "other", "export { other as plus } from", "src/taken.ts:2"),
+    ] {
+        let rename = json!({"file_path": "src/taken.ts", "line": line, "symbol": name, "new_name": "plus", "apply": true});
+        let text = client.ok("rename_symbol", rename).await;
+        let note = "\n1 place(s) write both names, since typescript-language-server does not know";
+        assert!(text.contains(note) && text.ends_with(place), "{text}");
+        let taken = read(bench, "src/taken.ts");
+        assert!(taken.contains(now) && taken.matches(old).count() == 1, "{taken}");
+        assert!(name != "other" || read(bench, "src/passed.ts") == "export { plus } from \"./taken\";\n");
+        client.ok("undo", json!({})).await;
+    }
+}
+
 /// Both names are written where a property gets its variable's name.
 async fn renames_shorthands(bench: &Bench, client: &Client) {
     let rename = |line: u32| json!({"file_path": "src/api.ts", "line": line, "symbol": "add", "new_name": "plus", "apply": true});
@@ -130,6 +161,8 @@ async fn typescript_by_ways_around() {
         ("src/shape.tsx", SHAPE),
         ("src/use.tsx", USE),
         ("src/api.ts", API),
+        ("src/taken.ts", TAKEN),
+        ("src/passed.ts", "export { other } from \"./taken\";\n"),
         ("src/lib/deep.ts", "export function deep(a: number): number {\n  return a;\n}\n"),
         ("src/lib/index.ts", "export * from \"./deep\";\n"),
         ("src/app.ts", "import { deep } from \"./lib\";\nexport const one = deep(1);\n"),
@@ -139,6 +172,7 @@ async fn typescript_by_ways_around() {
     let client = bench.client();
     knows_tsx(&bench, &client).await;
     renames_shorthands(&bench, &client).await;
+    renames_what_was_taken(&bench, &client).await;
     // One file that cannot be written, and none is.
     let odd = b"import { add } from \"./calc\";\n// caf\xe9\nexport const odd = add(1, 2);\n";
     bench.write("src/zz.ts", odd);

@@ -46,6 +46,29 @@ async fn is_known_everywhere(bench: &Bench, client: &Client, module: &str, users
     }
 }
 
+const FAR: &str = "export function farAway() {\n  return 1;\n}\nexport function nearby() {\n  return 2;\n}\n";
+
+/// It is shown, never changed, and not taken for part of the workspace.
+async fn knows_what_is_outside(bench: &Bench, client: &Client) {
+    for name in ["farAway", "nearby"] {
+        let at = json!({"file_path": "typed/src/f.ts", "line": 3, "symbol": name});
+        let text = client.ok("find_definition", at.clone()).await;
+        assert!(text.contains("far.ts:") && text.contains("(outside the workspace, read-only; "), "{text}");
+        let mut rename = at;
+        rename["new_name"] = json!("other");
+        rename["apply"] = json!(true);
+        let text = client.err("rename_symbol", rename).await;
+        assert!(text.contains("outside the workspace"), "{text}");
+        let text = client.err("find_definition", json!({"symbol": name})).await;
+        assert!(
+            text.starts_with(&format!("find_definition: no symbol {name} in this workspace\n")),
+            "{text}"
+        );
+    }
+    assert_eq!(fs::read_to_string(bench.dir.path().join("outside/far.ts")).unwrap(), FAR);
+    assert!(read(bench, "typed/src/f.ts").contains("farAway() + nearby()"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
     let package = |name: &str| format!(r#"{{"name": "{name}", "version": "1.0.0", "type": "module"}}"#);
@@ -63,6 +86,10 @@ async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
         ("typed/tsconfig.json", STRICT),
         ("typed/src/a.ts", TYPED),
         ("typed/src/b.ts", "import { addUp } from './a.js';\nexport const three = addUp(1, 2);\n"),
+        (
+            "typed/src/f.ts",
+            "import { farAway } from 'far';\nimport { nearby } from './linked/far.js';\nexport const one = farAway() + nearby();\n",
+        ),
         ("typed/test/a.test.ts", "import { addUp } from '../src/a.js';\naddUp(1, 2);\n"),
         // packages of one workspace
         ("mono/package.json", r#"{"name": "mono", "private": true, "workspaces": ["packages/*"]}"#),
@@ -76,7 +103,18 @@ async fn typescript_is_shown_who_uses_a_symbol_from_outside_its_project() {
     ]);
     fs::create_dir(bench.root().join("mono/node_modules")).unwrap();
     std::os::unix::fs::symlink("../packages/a", bench.root().join("mono/node_modules/a")).unwrap();
+    // What links outside the workspace lead to.
+    let outside = bench.dir.path().join("outside");
+    fs::create_dir_all(bench.root().join("typed/node_modules")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("package.json"), r#"{"name": "far", "type": "module", "exports": "./far.ts"}"#)
+        .unwrap();
+    fs::write(outside.join("far.ts"), FAR).unwrap();
+    for link in ["typed/node_modules/far", "typed/src/linked"] {
+        std::os::unix::fs::symlink("../../../outside", bench.root().join(link)).unwrap();
+    }
     let client = bench.client();
+    knows_what_is_outside(&bench, &client).await;
     // The server is up for one package: a symbol of the other is found all the same.
     client.ok("diagnostics", json!({"file_path": "mono/packages/a/src/index.ts"})).await;
     let text = client.ok("workspace_symbols", json!({"query": "onlyh"})).await;

@@ -37,14 +37,16 @@ async fn definition(call: &Call, at: &Place) -> Result<String, Trouble> {
     let spot = spot(call, "find_definition", &at.at()).await?;
     let server = &spot.ready.server;
     let found = locations(&server.ask(call, "textDocument/definition", spot.params()).await?);
-    listed(call, &spot, "definition", found, None).await
+    let unresolved = strangers::unresolved(call, &spot, &found).await?;
+    Ok(listed(call, &spot, "definition", found, None).await? + &unresolved)
 }
 
 async fn references(call: &Call, args: &Args) -> Result<String, Trouble> {
     let spot = spot(call, "find_references", &args.at()).await?;
     let (mut found, left) = strangers::references(call, &spot).await?;
     found.sort_by(|a, b| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
-    let mut text = listed(call, &spot, "reference", found, args.offset).await?;
+    let unresolved = strangers::unresolved(call, &spot, &found).await?;
+    let mut text = listed(call, &spot, "reference", found, args.offset).await? + &unresolved;
     text.push_str(&strangers::said(call, &spot.ready.server, left).await);
     Ok(text)
 }

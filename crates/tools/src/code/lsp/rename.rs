@@ -148,10 +148,11 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     };
     let files = call.blocking(move |call| Ok(read(call, files)?.into_iter().map(narrow).collect()));
     let mut files: Vec<Found> = files.await?;
+    let mut note = String::new();
     if server.key.language == "node" {
-        files = shorthand::complete(call, server, files, &args.new_name).await?;
+        (files, note) = shorthand::complete(call, server, files, &args.new_name).await?;
     }
-    let mut note = strangers::left_out(left);
+    note.push_str(&strangers::left_out(left));
     note.push_str(&unseen::complete(call, spot, &mut files, &args.new_name).await?);
     // The edits are for what the server knew when it was asked: whatever it was not told by then counts.
     let names: Vec<ContainedPath> = files.iter().map(|file| file.path.clone()).collect();

@@ -1,22 +1,33 @@
-//! `{ add }` makes a property of a variable of the same name: when one of the two gets a new name, both must be written.
-//! The servers for TypeScript rename such a place as if it were one name, or pass it over.
+//! `{ add }` makes a property of a variable of the same name, or takes one out of something: when one of the two gets a
+//! new name, both must be written. The servers for TypeScript rename such a place as if it were one name, or pass it
+//! over.
 
 use super::{rename::Found, running::Running, trouble::Trouble};
 use crate::Call;
 use ::code::{Language, Reader};
-use ::lsp::{Encoding, Lines, Position, Range, TextEdit, locations, to_uri};
-use serde_json::json;
+use ::lsp::{Encoding, Lines, Position, Range, TextEdit};
 use std::{collections::HashSet, path::PathBuf};
 use workspace::ContainedPath;
 
 /// Places that are asked about.
 const MOST: usize = 500;
 
-/// A place where an object is made with a shorthand.
+/// A place where one name stands for two.
 struct Short {
     file: usize,
     range: Range,
     name: String,
+    /// An object is made of it otherwise.
+    taken: Option<Taken>,
+}
+
+/// What a variable is taken out of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Property,
+    /// A module of the project, as far as its name tells.
+    Beside,
+    Package,
 }
 
 /// Where an edit begins: of which file, and there.
@@ -30,13 +41,14 @@ struct Looked {
     properties: HashSet<At>,
 }
 
-/// Makes the edits write both names where only one of them is new.
+/// Makes the edits write both names where only one of them is new; says, beginning with a line break, where what a
+/// variable is taken from is not known.
 pub(super) async fn complete(
     call: &Call,
     server: &Running,
     files: Vec<Found>,
     new: &str,
-) -> Result<Vec<Found>, Trouble> {
+) -> Result<(Vec<Found>, String), Trouble> {
     let (name, encoding) = (new.to_owned(), server.client.encoding());
     let (mut files, looked) = call
         .blocking(move |_| {
@@ -52,9 +64,9 @@ pub(super) async fn complete(
     if !shown.is_empty() {
         server.sync(call, &shown).await?;
     }
-    for Short { file, range, name } in looked.shorts {
-        let params = json!({"textDocument": {"uri": to_uri(&paths[file])}, "position": range.start});
-        let leads = locations(&server.ask(call, "textDocument/definition", params).await?);
+    let mut alone: Vec<(usize, Range, String, Taken)> = Vec::new();
+    for Short { file, range, name, taken } in looked.shorts {
+        let leads = server.leads(call, files[file].path.relative(), range.start).await?;
         let edits = leads.iter().filter_map(|lead| {
             let at = (paths.iter().position(|path| *path == lead.path)?, lead.range.start);
             // A shorthand that declares its property leads to itself.
@@ -62,19 +74,52 @@ pub(super) async fn complete(
         });
         let (property, variable): (Vec<At>, Vec<At>) = edits.partition(|at| looked.properties.contains(at));
         let here = looked.edited.contains(&(file, range.start));
-        let both = match (variable.is_empty(), property.is_empty()) {
-            (false, false) => new.to_owned(),
-            (false, true) => format!("{name}: {new}"),
-            (true, _) if !here => continue,
+        let both = match (taken, variable.is_empty(), property.is_empty()) {
+            // What it is taken from is not known to the server and keeps its own name, or gets the new one, too.
+            (Some(taken), true, true) if here => {
+                alone.push((file, range, name, taken));
+                continue;
+            }
+            (Some(_), ..) => continue,
+            (None, false, false) => new.to_owned(),
+            (None, false, true) => format!("{name}: {new}"),
+            (None, true, _) if !here => continue,
             // Of a place that leads nowhere the variable is the likelier one.
-            (true, _) if leads.is_empty() => format!("{name}: {new}"),
-            (true, _) => format!("{new}: {name}"),
+            (None, true, _) if leads.is_empty() => format!("{name}: {new}"),
+            (None, true, _) => format!("{new}: {name}"),
         };
-        let edits = &mut files[file].edits;
-        edits.retain(|edit| edit.range.start != range.start);
-        edits.push(TextEdit { range, new_text: both });
+        put(&mut files[file].edits, range, both);
     }
-    Ok(files)
+    // Modules that pass on what comes from a package get the new name from each other.
+    let passed_on = alone.iter().any(|(.., taken)| *taken == Taken::Package);
+    alone.retain(|(.., taken)| !(passed_on && *taken == Taken::Beside));
+    let mut places = Vec::new();
+    for (file, range, name, taken) in alone {
+        let between = if taken == Taken::Property { ": " } else { " as " };
+        places.push(format!("{}:{}", files[file].path, range.start.line + 1));
+        put(&mut files[file].edits, range, format!("{name}{between}{new}"));
+    }
+    Ok((files, said(server.name, &places)))
+}
+
+/// Puts an edit in the place of another.
+fn put(edits: &mut Vec<TextEdit>, range: Range, new_text: String) {
+    edits.retain(|edit| edit.range.start != range.start);
+    edits.push(TextEdit { range, new_text });
+}
+
+fn said(server: &str, alone: &[String]) -> String {
+    /// Places that are named.
+    const NAMED: usize = 5;
+    if alone.is_empty() {
+        return String::new();
+    }
+    let named = alone.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let etc = if alone.len() > NAMED { ", …" } else { "" };
+    format!(
+        "\n{} place(s) write both names, since {server} does not know what it is taken from there: {named}{etc}",
+        alone.len()
+    )
 }
 
 /// Finds the shorthands with a name that the edits replace.
@@ -97,10 +142,19 @@ fn look(files: &[Found], new: &str, encoding: Encoding) -> Looked {
                 looked.properties.insert((n, edit.range.start));
             }
         }
-        for range in parsed.map(|parsed| parsed.shorthands()).unwrap_or_default() {
+        let Some(parsed) = parsed else { continue };
+        let taken = parsed.borrowed().into_iter().map(|it| {
+            let taken = match it.module.map(|at| &text[at]) {
+                None => Taken::Property,
+                Some(module) if module[1..].starts_with('.') => Taken::Beside,
+                Some(_) => Taken::Package,
+            };
+            (it.name, Some(taken))
+        });
+        for (range, taken) in parsed.shorthands().into_iter().map(|range| (range, None)).chain(taken) {
             let at = |byte: usize| lines.position(byte, encoding);
             let whole = Range { start: at(range.start), end: at(range.end) };
-            shorts.push(Short { file: n, range: whole, name: text[range].to_owned() });
+            shorts.push(Short { file: n, range: whole, name: text[range].to_owned(), taken });
         }
     }
     looked.shorts = shorts.into_iter().filter(|short| old.contains(&short.name)).take(MOST).collect();

@@ -13,7 +13,7 @@ use super::{
     workspace_symbols::files_matching,
 };
 use crate::Call;
-use ::code::{Depth, Language, outline};
+use ::code::{Depth, Language, Reader, outline};
 use ::lsp::{Kind, Lines, Location, Position, locations};
 use serde_json::json;
 use std::{
@@ -317,6 +317,37 @@ impl Running {
         }
         gathered
     }
+}
+
+/// What to say when a server for TypeScript does not know where a symbol comes from that is imported at one of these
+/// places, beginning with a line break: it knows no more than this file then.
+pub(super) async fn unresolved(call: &Call, spot: &Spot, found: &[Location]) -> Result<String, Trouble> {
+    let (server, here) = (&spot.ready.server, &spot.ready.path);
+    if !limited(server) || found.is_empty() || found.iter().any(|at| at.path != *here) {
+        return Ok(String::new());
+    }
+    let (text, lines, encoding) = (&spot.ready.text, spot.ready.lines(), server.client.encoding());
+    let byte = |at: Position| lines.byte(at, encoding);
+    // A name among others in braces.
+    let listed = |at: &&Location| {
+        let (before, behind) = (&text[..byte(at.range.start)], &text[byte(at.range.end)..]);
+        before.trim_end().ends_with(['{', ',', 'e']) && behind.trim_start().starts_with([',', '}'])
+    };
+    let listed: Vec<usize> = found.iter().filter(listed).map(|at| byte(at.range.start)).collect();
+    drop(lines);
+    let Some(language) = Language::of_path(spot.ready.file.relative()).filter(|_| !listed.is_empty()) else {
+        return Ok(String::new());
+    };
+    let text = text.clone();
+    let look = move |_: &Call| {
+        let mut reader = Reader::default();
+        let all = reader.parse(language, text.as_bytes()).map(|parsed| parsed.borrowed()).unwrap_or_default();
+        let module = all.into_iter().find(|it| listed.contains(&it.name.start)).and_then(|it| it.module);
+        Ok(module.map(|at| text[at].to_owned()))
+    };
+    Ok(call.blocking(look).await?.map_or_else(String::new, |module| {
+        format!("\n{} does not know what {module} exports: uses in other files are not known", server.name)
+    }))
 }
 
 /// What to say about what is not known, beginning with a line break.

@@ -90,6 +90,8 @@ pub(super) async fn exactly(
     let files = call.blocking(move |call| Ok(files_with(call, &[&word]))).await?;
     let Answers { mut hits, problems, unasked, .. } =
         ask_all(call, tool, &name, files.clone(), files.clone()).await?;
+    // What a link outside leads to is named, but cannot be asked about.
+    hits.retain(|hit| call.workspace.resolve(&hit.file).is_ok());
     let wanted = names::parts(symbol);
     let named = |hit: &&Hit| hit.path.last() == wanted.last() && !names::ends_with(&hit.path, &wanted);
     let files_of = |hits: &[&Hit]| {
