@@ -113,4 +113,13 @@ mod tests {
         let single = vec![edit((0, 4), (0, 7), "plus"), edit((3, 4), (3, 7), "x.plus")];
         assert_eq!(narrowed(text, single.clone(), Encoding::Utf16), single);
     }
+
+    /// Programs that other programs wrote may be one line.
+    #[test]
+    fn a_line_may_hold_all_edits() {
+        const MANY: u32 = 50_000;
+        let edits: Vec<TextEdit> = (0..MANY).map(|n| edit((0, n * 5), (0, n * 5 + 4), "ab")).collect();
+        let done = apply(&"mini;".repeat(MANY as usize), &edits, Encoding::Utf16);
+        assert!(done.is_some_and(|done| done.text == "ab;".repeat(MANY as usize)));
+    }
 }

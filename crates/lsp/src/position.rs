@@ -57,6 +57,9 @@ impl Encoding {
 pub struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
+    /// Lines that are ASCII alone: there everybody counts the same. A line may be a whole program, and hold the places
+    /// of thousands of edits.
+    plain: Vec<bool>,
 }
 
 impl<'a> Lines<'a> {
@@ -64,14 +67,19 @@ impl<'a> Lines<'a> {
     #[must_use]
     pub fn of(text: &'a str) -> Self {
         let mut starts = vec![0];
+        let mut plain = vec![true];
         let bytes = text.as_bytes();
         for (at, byte) in bytes.iter().enumerate() {
+            if !byte.is_ascii() {
+                plain[starts.len() - 1] = false;
+            }
             // A lone CR ends a line, too; before an LF it belongs to that.
             if *byte == b'\n' || (*byte == b'\r' && bytes.get(at + 1) != Some(&b'\n')) {
                 starts.push(at + 1);
+                plain.push(true);
             }
         }
-        Self { text, starts }
+        Self { text, starts, plain }
     }
 
     /// How many there are.
@@ -94,7 +102,7 @@ impl<'a> Lines<'a> {
         let number = position.line as usize;
         match self.starts.get(number) {
             None => self.text.len(),
-            Some(start) => start + encoding.byte(self.line(number), position.character as usize),
+            Some(start) => start + self.byte_of(number, position.character as usize, encoding),
         }
     }
 
@@ -103,7 +111,7 @@ impl<'a> Lines<'a> {
     pub fn position(&self, byte: usize, encoding: Encoding) -> Position {
         let number = self.starts.partition_point(|start| *start <= byte).saturating_sub(1);
         let within = byte - self.starts[number].min(byte);
-        let units = encoding.count(self.line(number), within);
+        let units = self.units_of(number, within, encoding);
         Position { line: small(number), character: small(units) }
     }
 
@@ -111,17 +119,32 @@ impl<'a> Lines<'a> {
     #[must_use]
     pub fn at(&self, line: u32, col: u32, encoding: Encoding) -> Position {
         let number = line.saturating_sub(1) as usize;
-        let text = self.line(number);
-        let byte = Encoding::Utf32.byte(text, col.saturating_sub(1) as usize);
-        Position { line: small(number), character: small(encoding.count(text, byte)) }
+        let byte = self.byte_of(number, col.saturating_sub(1) as usize, Encoding::Utf32);
+        Position { line: small(number), character: small(self.units_of(number, byte, encoding)) }
     }
 
     /// Line and column of a server's position as a person counts them.
     #[must_use]
     pub fn shown(&self, position: Position, encoding: Encoding) -> (u32, u32) {
-        let text = self.line(position.line as usize);
-        let byte = encoding.byte(text, position.character as usize);
-        (position.line + 1, small(Encoding::Utf32.count(text, byte)) + 1)
+        let number = position.line as usize;
+        let byte = self.byte_of(number, position.character as usize, encoding);
+        (position.line + 1, small(self.units_of(number, byte, Encoding::Utf32)) + 1)
+    }
+
+    fn byte_of(&self, number: usize, units: usize, encoding: Encoding) -> usize {
+        let line = self.line(number);
+        match self.plain.get(number) {
+            Some(true) => units.min(line.len()),
+            _ => encoding.byte(line, units),
+        }
+    }
+
+    fn units_of(&self, number: usize, byte: usize, encoding: Encoding) -> usize {
+        let line = self.line(number);
+        match self.plain.get(number) {
+            Some(true) => byte.min(line.len()),
+            _ => encoding.count(line, byte),
+        }
     }
 }
 
