@@ -130,6 +130,15 @@ async fn renames_what_was_taken(bench: &Bench, client: &Client) {
     }
 }
 
+/// A diff of long lines is short.
+async fn previews_long_lines(bench: &Bench, client: &Client) {
+    bench.write("src/wide.ts", format!("export const wide = 1; // {}\n", "x".repeat(50_000)));
+    let rename = json!({"file_path": "src/wide.ts", "symbol": "wide", "new_name": "long"});
+    let text = client.ok("rename_symbol", rename).await;
+    assert!(text.contains("\n+export const long = 1; // xx") && text.len() < 4000, "{text}");
+    assert_eq!(text.matches("x…\n").count(), 2, "{text}");
+}
+
 /// Both names are written where a property gets its variable's name.
 async fn renames_shorthands(bench: &Bench, client: &Client) {
     let rename = |line: u32| json!({"file_path": "src/api.ts", "line": line, "symbol": "add", "new_name": "plus", "apply": true});
@@ -173,6 +182,7 @@ async fn typescript_by_ways_around() {
     knows_tsx(&bench, &client).await;
     renames_shorthands(&bench, &client).await;
     renames_what_was_taken(&bench, &client).await;
+    previews_long_lines(&bench, &client).await;
     // One file that cannot be written, and none is.
     let odd = b"import { add } from \"./calc\";\n// caf\xe9\nexport const odd = add(1, 2);\n";
     bench.write("src/zz.ts", odd);

@@ -21,6 +21,8 @@ use workspace::{ContainedPath, PatchError, Version, unified_diff};
 
 /// Lines of diff that are shown.
 const DIFF: usize = 1000;
+/// Characters of one of them that are shown.
+const WIDE: usize = 1000;
 /// How often a server is asked when files change meanwhile, and how long it is left alone in between.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -201,7 +203,11 @@ async fn carry_out(call: &Call, args: &Args, server: &Running, files: Vec<Found>
     for file in &files {
         let diff = unified_diff(&file.path.to_string(), &file.before, &file.after, room.max(1));
         room = room.saturating_sub(diff.lines().count());
-        text.push_str(&diff);
+        for line in diff.split_inclusive('\n') {
+            let end = line.char_indices().nth(WIDE).map_or(line.len(), |(at, _)| at);
+            text.push_str(&line[..end]);
+            text.push_str(if end < line.len() { "…\n" } else { "" });
+        }
     }
     Ok(text)
 }

@@ -274,11 +274,16 @@ fn called(
     for (file, ranges) in found {
         let Some(text) = source_of(&call.workspace, file, u64::MAX) else { continue };
         let lines = Lines::of(&text);
+        let mut seen = HashSet::new();
         for range in ranges {
             let (start, end) = (lines.byte(range.start, encoding), lines.byte(range.end, encoding));
             let word = text.get(start..end).unwrap_or_default().trim_matches(['"', '\'', '`']);
             if names::is_name(word) && word != "default" {
                 words.insert(word.to_owned());
+            }
+            // A line may hold thousands of uses.
+            if !seen.insert(range.start.line) {
+                continue;
             }
             let line = lines.line(range.start.line as usize);
             if ["default", "module.exports", "export ="].iter().any(|it| line.contains(it)) {
