@@ -291,6 +291,16 @@ impl Profile {
 
     /// Everything resolved for one tier; `tmp` is the private folder for temporary files.
     pub(crate) fn resolve(&self, tier: Tier, tmp: &Path) -> io::Result<Plan> {
+        std::thread::scope(|scope| {
+            // The longest of all looks, beside the others; whoever needs it waits for its end.
+            if tier == Tier::Namespaces && self.known_sockets().is_none() {
+                scope.spawn(|| self.sockets_in_home());
+            }
+            self.resolve_all(tier, tmp)
+        })
+    }
+
+    fn resolve_all(&self, tier: Tier, tmp: &Path) -> io::Result<Plan> {
         let mut git: Vec<git::Repository> = self.checkouts().iter().filter_map(git::Repository::of).collect();
         // Submodules are named by their own folder and by the repository they belong to.
         let mut known = BTreeSet::new();
@@ -428,13 +438,15 @@ impl Profile {
         found.filter(|path| !covered(path) && is_socket(path)).collect()
     }
 
+    fn known_sockets(&self) -> Option<Vec<PathBuf>> {
+        lately(&self.sockets.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Sockets among the first entries of HOME, the shallow ones first.
     fn sockets_in_home(&self) -> Vec<PathBuf> {
         let mut looked = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Sockets { at, found }) = looked.as_ref()
-            && at.elapsed() < LOOK_AGAIN
-        {
-            return found.clone();
+        if let Some(found) = lately(&looked) {
+            return found;
         }
         let (mut found, mut seen) = (Vec::new(), 0);
         let mut waiting: VecDeque<(PathBuf, usize)> =
@@ -457,6 +469,12 @@ impl Profile {
         *looked = Some(Sockets { at: Instant::now(), found: found.clone() });
         found
     }
+}
+
+/// What a look found that still holds.
+fn lately(looked: &Option<Sockets>) -> Option<Vec<PathBuf>> {
+    let looked = looked.as_ref().filter(|looked| looked.at.elapsed() < LOOK_AGAIN)?;
+    Some(looked.found.clone())
 }
 
 /// Whether shells or editors run what is in this folder of caches.
