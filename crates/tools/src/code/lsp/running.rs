@@ -110,7 +110,10 @@ pub(super) async fn start(
     let (candidates, told, warm) = tokio::join!(
         call.blocking(move |call| Candidates::of(call, tool, detector, &folder)),
         call.blocking(move |call| Ok(Told::first(&call.workspace, detector, root))),
-        call.blocking(move |_| Ok(sandbox.warm_up())),
+        call.blocking(move |_| {
+            sandbox.warm_up();
+            Ok(())
+        }),
     );
     warm?;
     let (candidates, told) = (Arc::new(candidates?), Arc::new(tokio::sync::Mutex::new(told?)));
