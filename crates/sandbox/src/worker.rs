@@ -29,6 +29,8 @@ pub(crate) struct Worker {
     pub(crate) socket: OwnedFd,
     /// Where the kernel accounts for it, when a control group does.
     pub(crate) group: Option<Group>,
+    /// The process itself, when it is the first one of a namespace and has said so: readable once all in it are dead.
+    pub(crate) process: Option<OwnedFd>,
 }
 
 /// Who makes new supervisors of one kind.
@@ -47,7 +49,7 @@ pub(crate) struct Plain;
 
 impl Source for Plain {
     fn new_worker(&self) -> BoxFuture<'_, io::Result<Worker>> {
-        Box::pin(async { Ok(Worker { socket: spawner::new_worker().await?, group: None }) })
+        Box::pin(async { Ok(Worker { socket: spawner::new_worker().await?, group: None, process: None }) })
     }
 }
 
@@ -111,7 +113,7 @@ impl Pool {
             match wire::send(&worker.socket, &packet, &sent) {
                 Ok(()) => {
                     self.prepare_next().await;
-                    let Worker { socket, group } = worker;
+                    let Worker { socket, group, process } = worker;
                     let socket =
                         sys::watched(socket, Interest::READABLE).map_err(|e| transport("the runtime", &e))?;
                     let kills = group.as_ref().map_or(0, Group::memory_kills);
@@ -119,7 +121,7 @@ impl Pool {
                         socket: Some(socket),
                         group,
                         kills,
-                        process: None,
+                        process,
                         unfrozen: String::new(),
                         pool: self.clone(),
                     });
@@ -148,7 +150,7 @@ pub(crate) struct Call {
     group: Option<Group>,
     /// How often the kernel had killed for memory in the group before.
     kills: u64,
-    /// The supervisor itself, when it is the first process of a namespace: readable once all in it are dead.
+    /// As the worker's.
     process: Option<OwnedFd>,
     /// What its set-up left undone.
     unfrozen: String,
@@ -207,7 +209,8 @@ impl Call {
             if matches!(report, Some(Report::Ended { .. } | Report::Failed { .. })) {
                 // One that could not freeze everything is used once: the next may find nothing in its way.
                 if unfrozen.is_empty() {
-                    self.pool.give_back(Worker { socket: socket.into_inner(), group: self.group.take() });
+                    let (socket, group) = (socket.into_inner(), self.group.take());
+                    self.pool.give_back(Worker { socket, group, process: self.process.take() });
                 }
             } else {
                 closed(self.process.take()).await;

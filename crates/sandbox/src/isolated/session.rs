@@ -229,7 +229,7 @@ impl Zygote {
         let (ours, theirs) = wire::socket_pair()?;
         let group = self.groups.as_ref().map(|(hierarchy, cap)| hierarchy.make(*cap)).transpose()?;
         let members = group.as_ref().map(cgroup::Group::members).transpose()?;
-        Ok((Worker { socket: ours, group }, theirs, members))
+        Ok((Worker { socket: ours, group, process: None }, theirs, members))
     }
 
     /// `Ok(false)`: its queue is full for a moment.
@@ -243,7 +243,7 @@ impl Zygote {
     }
 
     fn try_out(&self) -> io::Result<Option<Worker>> {
-        let (worker, theirs, members) = self.begin()?;
+        let (mut worker, theirs, members) = self.begin()?;
         self.ask(&theirs, members.as_ref())?;
         drop(theirs);
         let run = Run {
@@ -257,7 +257,8 @@ impl Zygote {
         };
         let (packet, _) = run.encode().map_err(io::Error::other)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        let unfrozen = introduced(&worker.socket)?.0;
+        let (unfrozen, process) = introduced(&worker.socket)?;
+        worker.process = process;
         wire::send(&worker.socket, &packet, &[null.as_fd(), null.as_fd()])?;
         match next_report(&worker.socket)?.0 {
             Report::Ended { status: 0, .. } => Ok(unfrozen.is_empty().then_some(worker)),
