@@ -241,7 +241,8 @@ impl Spool {
     fn write(&mut self, clean: &str) -> io::Result<()> {
         let room = usize::try_from(self.limit.saturating_sub(self.length)).unwrap_or(usize::MAX);
         let fits = clean.floor_char_boundary(room);
-        self.full = fits < clean.len();
+        // Nothing more to write does not make room.
+        self.full |= fits < clean.len();
         self.file.write_all(&clean.as_bytes()[..fits])?;
         self.length += fits as u64;
         Ok(())
@@ -265,5 +266,21 @@ impl Spooled {
         self.file.read_exact_at(&mut bytes, from)?;
         let (text, whole) = whole_characters(&bytes);
         Ok((text, from + whole as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_stays_left_out() {
+        let mut spool = Spool::new(&Scrubber::default(), 10).unwrap();
+        for part in ["0123456789 and more\n", "", "more\n", ""] {
+            spool.push(part.as_bytes()).unwrap();
+        }
+        let spooled = spool.finish().unwrap();
+        assert!(!spooled.complete);
+        assert_eq!(spooled.length, 10);
     }
 }
