@@ -149,12 +149,15 @@ impl<'t> Lines<'t> {
         let first = self.code().next().filter(|line| white(line).is_empty() && !target.is_empty())?;
         let rest = self.part(1..self.lines.len());
         let below = rest.common()?.strip_prefix(target)?;
-        let first = without_comment(language, first);
+        let (whole, first) = (first, without_comment(language, first));
+        // lines that come back tell how they stand, and the body of a Python function has nothing that closes it
+        let old: HashSet<&str> = place.old.lines().map(str::trim_end).collect();
+        let kept = rest.code().any(|line| old.contains(line.trim_end()));
+        let moved = |line: &str| old.contains(format!("{target}{}", line.trim_end()).as_str());
+        if below.is_empty() && kept && place.old.trim_start().starts_with(whole.trim_end()) {
+            return Some(true);
+        }
         if !below.is_empty() {
-            // lines that come back tell how they stand, and the body of a Python function has nothing that closes it
-            let old: HashSet<&str> = place.old.lines().map(str::trim_end).collect();
-            let kept = rest.code().any(|line| old.contains(line.trim_end()));
-            let moved = |line: &str| old.contains(format!("{target}{}", line.trim_end()).as_str());
             let body = language == Language::Python && first.ends_with(':') && below == unit;
             return (body || kept && !rest.code().any(moved)).then_some(true);
         }

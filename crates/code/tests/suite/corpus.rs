@@ -273,7 +273,11 @@ fn try_symbol(language: Language, source: &str, symbol: &Symbol, moved: &mut Mov
     match change(&Change::Replace(&source[symbol.full.clone()])) {
         Err(EditError::Same) => moved.replaced += 1,
         Err(EditError::NotFound { .. } | EditError::Ambiguous { .. } | EditError::Together { .. }) => return,
-        other => panic!("itself: {other:?}"),
+        Ok(done) => {
+            let now = String::from_utf8_lossy(&done.bytes);
+            panic!("itself: {:?} became\n{now}", &source[symbol.full.clone()])
+        }
+        Err(error) => panic!("itself: {error}"),
     }
     // another name, and nothing else
     let (at, head) = (&symbol.name_at, &symbol.signature);
