@@ -80,7 +80,16 @@ async fn values_of_variables_stand_in_no_argument_list() {
 async fn fifty_megabytes_go_into_a_pod_and_come_out() {
     let bytes: Vec<u8> = (0..50u32 << 20).map(|n| (n ^ n >> 8) as u8).collect();
     let request = Request { stdin: bytes.clone(), timeout: Duration::from_secs(170), ..Request::new("cat") };
-    let response = build(json!({})).spawn(request).await;
+    let pod = build(json!({}));
+    let mut response = pod.spawn(request.clone()).await;
+    // An engine that has too much to do resets connections, and what goes through them is told to be lost: whoever can
+    // say it again does so.
+    for _ in 0..2 {
+        if matches!(&response.outcome, Outcome::Transport { why } if why.contains("connection reset by peer"))
+        {
+            response = pod.spawn(request.clone()).await;
+        }
+    }
     assert_eq!(response.outcome, Outcome::Exited(0));
     assert!(response.stdout == bytes, "{} of {} bytes came back", response.stdout.len(), bytes.len());
 }
