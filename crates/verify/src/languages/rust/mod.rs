@@ -139,7 +139,6 @@ impl Detector for Rust {
             // Checks are made when they are asked for; a folder of its own, so that it never waits for a build.
             options: serde_json::json!({
                 "checkOnSave": false,
-                "cachePriming": { "enable": false },
                 "cargo": { "targetDir": true },
                 // Without these it takes names and imports that are nowhere for fine.
                 "diagnostics": { "experimental": { "enable": true } },
