@@ -55,6 +55,26 @@ async fn a_server_is_shared_and_one_that_hangs_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_edit_tells_that_the_server_ended_meanwhile() {
+    let bench = equipped("polyglot/go");
+    let client = bench.client();
+    client.ok("find_definition", at_add(&bench)).await;
+    client.ok("Read", json!({"file_path": "calc/calc.go"})).await;
+    let server = servers(&bench.root());
+    // It hears the question and never answers.
+    signal(&server, "-STOP");
+    let edit =
+        json!({"file_path": "calc/calc.go", "old_string": "return a + b", "new_string": "return b + a"});
+    let file = bench.root().join("calc/calc.go");
+    let (text, ()) = tokio::join!(client.ok("Edit", edit), async {
+        let changed = async || fs::read_to_string(&file).unwrap().contains("b + a").then_some(());
+        until(changed).await;
+        signal(&server, "-KILL");
+    });
+    assert!(text.contains("\ngopls ended before it answered: what the edit broke is not known"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_ends_when_it_is_idle_or_too_large() {
     let setup = Setup::default().limits(|limits| limits.server_idle = Duration::from_millis(500));
     let bench = equipped_with("polyglot/go", setup);

@@ -159,14 +159,15 @@ impl Warm {
     pub(crate) async fn news(&self, call: &Call, changed: &[Was<'_>]) -> Option<News> {
         let answer = call.host().settings.limits.server_answer;
         let limit = answer / FEEDBACK;
-        match tokio::time::timeout(limit, self.ask(call, changed)).await {
-            Ok(news) => news,
+        let silent = match tokio::time::timeout(limit, self.ask(call, changed)).await {
+            Ok(None) if self.0.client.gone() => format!("{} ended before it answered", self.0.name),
+            Ok(news) => return news,
             Err(_) => {
                 self.0.doubt(call, answer);
-                let silent = format!("{} did not answer within {:.1} s", self.0.name, limit.as_secs_f32());
-                Some(News { errors: Vec::new(), unchecked: 0, silent: Some(silent) })
+                format!("{} did not answer within {:.1} s", self.0.name, limit.as_secs_f32())
             }
-        }
+        };
+        Some(News { errors: Vec::new(), unchecked: 0, silent: Some(silent) })
     }
 
     /// The same without a limit; `None` when the server cannot tell.
