@@ -13,11 +13,11 @@ use super::{
     workspace_symbols::files_matching,
 };
 use crate::Call;
-use ::code::{Depth, Language, Reader, outline};
+use ::code::{Depth, Language, Reader, Symbol, outline};
 use ::lsp::{Kind, Lines, Location, Position, locations};
 use serde_json::json;
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, MutexGuard, PoisonError},
 };
@@ -132,18 +132,24 @@ pub(super) async fn calls(
         found.into_iter().filter_map(|at| Some((server.ours(&at.path)?, at))).collect();
     let encoding = server.client.encoding();
     let look = move |call: &Call| {
-        let mut texts: HashMap<PathBuf, String> = HashMap::new();
-        let caller = |(file, at): (PathBuf, Location)| {
-            let text = match texts.entry(file.clone()) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(source_of(&call.workspace, &file, u64::MAX)?),
-            };
-            let lines = Lines::of(text);
-            let (start, end) = (lines.byte(at.range.start, encoding), lines.byte(at.range.end, encoding));
-            let called = is_called(Language::of_path(&file)?, text.get(..start)?, text.get(end..)?);
-            Some((around(&file, text, start).filter(|_| called)?, at))
-        };
-        Ok(found.into_iter().filter_map(caller).collect())
+        let mut files: HashMap<PathBuf, Vec<Location>> = HashMap::new();
+        for (file, at) in found {
+            files.entry(file).or_default().push(at);
+        }
+        let mut all = Vec::new();
+        for (file, places) in files {
+            let text = source_of(&call.workspace, &file, u64::MAX);
+            let Some((text, language)) = text.zip(Language::of_path(&file)) else { continue };
+            let symbols = outline(language, text.as_bytes(), Depth::Everything);
+            let lines = Lines::of(&text);
+            all.extend(places.into_iter().filter_map(|at| {
+                let (start, end) = (lines.byte(at.range.start, encoding), lines.byte(at.range.end, encoding));
+                let called = is_called(language, text.get(..start)?, text.get(end..)?);
+                Some((around(&file, &symbols, start).filter(|_| called)?, at))
+            }));
+        }
+        all.sort_by(|(_, a), (_, b)| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
+        Ok(all)
     };
     Ok((call.blocking(look).await?, left))
 }
@@ -166,10 +172,7 @@ fn is_called(language: Language, before: &str, behind: &str) -> bool {
 }
 
 /// The function around a place, else the file; nothing where something is declared.
-fn around(file: &Path, text: &str, at: usize) -> Option<String> {
-    let symbols =
-        Language::of_path(file).map(|language| outline(language, text.as_bytes(), Depth::Everything));
-    let symbols = symbols.unwrap_or_default();
+fn around(file: &Path, symbols: &[Symbol], at: usize) -> Option<String> {
     let inner = symbols.iter().rev().find(|it| it.kind.is_callable() && it.full.contains(&at));
     let caller = match inner {
         Some(inner) => format!("{} {}", inner.kind.name(), inner.name),
