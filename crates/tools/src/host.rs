@@ -40,6 +40,7 @@ pub struct Host {
     runtime: RwLock<Arc<Runtime>>,
     tallies: Arc<Tallies>,
     pub(crate) snapshots: Stores,
+    remarks: Vec<String>,
     pub(crate) servers: Servers,
     /// Programs and variables of the places where commands run.
     pub(crate) looked: Looked,
@@ -101,7 +102,7 @@ impl Host {
             workspaces.insert(named.name.clone(), workspace);
         }
         let snapshots = Stores::new(&settings);
-        snapshots.finish_restores(workspaces.values());
+        let remarks = snapshots.finish_restores(workspaces.values());
         snapshots.remove_abandoned();
         let runtime = runtime.with_denylist(settings.denylist.clone());
         Ok(Arc::new(Self {
@@ -111,6 +112,7 @@ impl Host {
             limits: RwLock::new(settings.limits.clone()),
             tallies: Arc::default(),
             snapshots,
+            remarks,
             servers: Servers::default(),
             looked: Looked::default(),
             indexes: Indexes::default(),
@@ -124,6 +126,12 @@ impl Host {
             background: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
+    }
+
+    /// What an operator should know of the start: there is no log yet when it happens.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// What takes secrets out of everything that leaves. Ask again for every text: secrets change.

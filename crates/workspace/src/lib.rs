@@ -56,8 +56,8 @@ pub use path::{ContainedPath, quoted};
 pub use read::{Content, Cut, Parts, Read, Window, WindowSpec};
 pub use root::{Options, Workspace};
 pub use snapshot::{
-    Caller, Change, Noted, Recording, Restored, Retention, Snapshot, SnapshotError, Snapshots, UndoOptions,
-    Undone,
+    Caller, Change, Finished, Noted, Recording, Restored, Retention, Snapshot, SnapshotError, Snapshots,
+    UndoOptions, Undone,
 };
 pub use text::{Encoding, LineEnding, TextInfo};
 pub use version::Version;

@@ -19,6 +19,9 @@ use rustix::io::{Errno, Result};
 /// Names that start so are ours and never shown.
 pub(crate) const PREFIX: &[u8] = b".codegen-sandbox-tmp-";
 
+const FLAGS: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
+const MODE: Mode = Mode::from_raw_mode(0o666);
+
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// A file in the making, in the folder where it will live.
@@ -31,21 +34,28 @@ pub(crate) struct Temp {
 impl Temp {
     /// Makes the file, nameless where the file system can.
     pub(crate) fn create(dir: Arc<OwnedFd>) -> Result<Self> {
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
-        let temp = match rustix::fs::openat(&dir, ".", flags | OFlags::TMPFILE, mode) {
-            Ok(fd) => Self { dir, file: File::from(fd), name: None },
+        let temp = match nameless(&dir) {
+            Ok(file) => Self { dir, file, name: None },
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS) => {
                 let name = fresh_name();
-                let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-                let fd = rustix::fs::openat(&dir, &name, flags, mode)?;
+                let flags = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                let fd = rustix::fs::openat(&dir, &name, flags, MODE)?;
                 Self { dir, file: File::from(fd), name: Some(name) }
             }
             Err(errno) => return Err(errno),
         };
+        Ok(temp.locked())
+    }
+
+    /// The same of a file that is written already and has no name, to live in any folder of its file system.
+    pub(crate) fn of(file: File, dir: Arc<OwnedFd>) -> Self {
+        Self { dir, file, name: None }.locked()
+    }
+
+    fn locked(self) -> Self {
         // best effort: a file system without locks only loses the sweep's certainty
-        let _ = rustix::fs::flock(&temp.file, FlockOperation::NonBlockingLockExclusive);
-        Ok(temp)
+        let _ = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive);
+        self
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
@@ -92,6 +102,11 @@ impl Drop for Temp {
             let _ = rustix::fs::unlinkat(&self.dir, name.as_str(), AtFlags::empty());
         }
     }
+}
+
+/// A file without a name: whatever happens, nothing of it is left behind.
+pub(crate) fn nameless(dir: impl AsFd) -> Result<File> {
+    rustix::fs::openat(dir, ".", FLAGS | OFlags::TMPFILE, MODE).map(File::from)
 }
 
 fn link(file: &File, dir: &OwnedFd, name: &OsStr) -> Result<()> {

@@ -7,7 +7,7 @@ use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, RawDir};
@@ -110,9 +110,11 @@ pub(crate) fn walk<V: Visit>(
     })
 }
 
-/// How many threads a search may use.
+/// How many threads a search may use. Asked once: the answer is in a dozen files.
 pub(crate) fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS)
+    static THREADS: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS));
+    *THREADS
 }
 
 struct Queue {

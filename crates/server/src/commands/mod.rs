@@ -61,6 +61,7 @@ pub(crate) fn host(settings: Settings, log: &str) -> anyhow::Result<Arc<Host>> {
     let catalog = probes::catalog(settings.conformance);
     let host = Host::with_runtime(settings, runtime, catalog)?;
     logging::start(log, &host)?;
+    host.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
     Ok(host)
 }
 

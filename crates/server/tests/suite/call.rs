@@ -26,6 +26,27 @@ fn flags_come_from_the_schema() {
 }
 
 #[test]
+fn what_became_of_a_restore_that_was_cut_short_is_told() {
+    let workspace = Workspace::with(&[("f", "one")]);
+    let state = tempfile::tempdir().unwrap();
+    let call = |words: &[&str]| {
+        let mut command = launch(&workspace).command("call");
+        outcome(command.args(words).env("XDG_STATE_HOME", state.path()).output().unwrap())
+    };
+    assert_eq!(call(&["snapshot_create", "--name", "a"]).0, Some(0));
+    let all = state.path().join("codegen-sandbox/snapshots");
+    let store = std::fs::read_dir(all).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(store.join("restore-in-progress"), format!("{} whole\n", "0".repeat(40))).unwrap();
+    let (code, out, err) = call(&["snapshot_list"]);
+    assert!(code == Some(0) && out.contains('a'), "{out}{err}");
+    assert!(
+        err.contains("a restore that was cut short in ") && err.contains(" cannot be finished: "),
+        "{err}"
+    );
+    assert_eq!(call(&["snapshot_restore", "--name", "a"]).2, "", "it is told once");
+}
+
+#[test]
 fn exit_codes_tell_a_failed_tool_from_wrong_usage() {
     let workspace = Workspace::with(&[]);
     let (code, out, err) = call(&workspace, &["Read", "--file_path", "absent"]);

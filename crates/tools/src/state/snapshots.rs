@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
-use workspace::{Change, Retention, SnapshotError, Snapshots, WindowSpec, Workspace, quoted};
+use workspace::{Change, Finished, Retention, SnapshotError, Snapshots, WindowSpec, Workspace, quoted};
 
 /// Lines of one file's difference that are shown.
 const DIFF_LINES: usize = 500;
@@ -46,21 +46,27 @@ impl Stores {
         Self { folder: settings.state_dir.join("snapshots"), retention, open: Mutex::default() }
     }
 
-    /// A restore that was cut short is finished before anybody sees its half.
-    pub(crate) fn finish_restores<'w>(&self, workspaces: impl Iterator<Item = &'w Arc<Workspace>>) {
-        for workspace in workspaces.filter(|workspace| Snapshots::unfinished(&self.folder_of(workspace))) {
-            match self.of(workspace) {
-                Ok(archive) => {
-                    if let Some(before) = archive.snapshots.finished() {
-                        let root = workspace.root().display();
-                        tracing::warn!(
-                            "a restore that was cut short was finished in {root}; what was there is the snapshot {before}"
-                        );
-                    }
+    /// A restore that was cut short is finished before anybody sees its half. What became of each, for the log.
+    pub(crate) fn finish_restores<'w>(
+        &self,
+        workspaces: impl Iterator<Item = &'w Arc<Workspace>>,
+    ) -> Vec<String> {
+        let unfinished = workspaces.filter(|workspace| Snapshots::unfinished(&self.folder_of(workspace)));
+        let finish = |workspace: &Arc<Workspace>| {
+            let what = format!("a restore that was cut short in {}", workspace.root().display());
+            match self.of(workspace).map(|archive| archive.snapshots.finished().cloned()) {
+                Ok(Some(Finished::Done(before))) => {
+                    Some(format!("{what} was finished; what was there is the snapshot {before}"))
                 }
-                Err(error) => tracing::error!("a restore that was cut short cannot be finished: {error}"),
+                Ok(Some(Finished::Lost(why))) => Some(format!(
+                    "{what} cannot be finished: {why}; files are as it left them, and snapshot_list names what they \
+                     can be put back to"
+                )),
+                Ok(None) => None,
+                Err(error) => Some(format!("{what} cannot be finished: {error}")),
             }
-        }
+        };
+        unfinished.filter_map(finish).collect()
     }
 
     /// Forgets workspaces that are gone for good, in the background.

@@ -9,7 +9,7 @@ use super::{
     look::{self, Look, Looks},
     object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
     pack::PackWriter,
-    pending::{After, Caller, Edit, Foreign},
+    pending::{After, Caller, Edit},
     restore::Intent,
     step::{By, Note, Step},
     store::{Draft, Exclusive, Fresh, Staged, Store, Wait},
@@ -55,10 +55,10 @@ pub struct Noted {
 
 /// A call that runs, as the history sees it.
 pub(super) struct Open {
-    call: String,
-    caller: Caller,
+    pub(super) call: String,
+    pub(super) caller: Caller,
     /// Somebody waits for it; else it runs on in the background.
-    foreground: bool,
+    pub(super) foreground: bool,
 }
 
 /// Steps in the making, written all at once.
@@ -600,120 +600,6 @@ impl Snapshots {
             }
         }
         Ok(whole.write(&self.store, writer)?)
-    }
-}
-
-impl State {
-    fn put(&mut self, path: &[u8], known: Option<Known>) {
-        match known {
-            Some(known) => self.seen.set(path, known),
-            None => self.seen.remove(path),
-        }
-    }
-
-    /// Takes in what was found on disk, but for `except`, which is looked at again the next time.
-    fn absorb(&mut self, found: Found, except: &BTreeSet<Vec<u8>>) {
-        self.recheck.clear();
-        self.reveal(&found);
-        for path in found.gone {
-            if except.contains(&path) {
-                self.recheck.insert(path);
-            } else {
-                self.seen.remove(&path);
-                self.no_longer_large(path);
-            }
-        }
-        let mut again = Vec::new();
-        for (path, stamp) in found.folders {
-            let holds =
-                |inner: &Vec<u8>| inner.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
-            if self.seen.folder(&path).is_none() && except.iter().any(holds) {
-                // Made for a file that is still being written: it comes with the file.
-                let above = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-                again.push(path[..above].to_vec());
-                continue;
-            }
-            if !path.is_empty() {
-                self.seen.set_folder(&path);
-            }
-            self.seen.set_stamp(&path, stamp);
-        }
-        again.iter().for_each(|path| self.seen.set_stamp(path, None));
-        for (path, stamp) in found.large {
-            self.seen.remove(&path);
-            // What was large when first seen was not changed by anybody we know.
-            if self.known && self.large.get(&path).is_none_or(|large| large.stamp != stamp) {
-                self.left_out.insert(path.clone());
-            }
-            self.large.entry(path).or_default().stamp = stamp;
-        }
-        for (path, known) in found.files {
-            if except.contains(&path) {
-                self.recheck.insert(path);
-            } else {
-                self.seen.set(&path, known);
-                self.no_longer_large(path);
-            }
-        }
-    }
-
-    /// What was there all the time and only now can be seen was not made by anybody we know: no reason to delete it.
-    fn reveal(&mut self, found: &Found) {
-        let hidden: BTreeSet<Vec<u8>> = self.closed.iter().chain(&found.opened).cloned().collect();
-        // Nor can anything be put back where nobody may look any more.
-        let seen = |path: &&Vec<u8>| self.seen.get(path).is_some() || self.seen.folder(path).is_some();
-        if self.known {
-            self.left_out.extend(found.closed.iter().filter(seen).cloned());
-        }
-        self.closed.extend(found.closed.iter().cloned());
-        let files = found.files.iter().map(|(path, _)| path);
-        for path in files.chain(found.folders.iter().map(|(path, _)| path)) {
-            let holds = |hidden: &&Vec<u8>| {
-                path.strip_prefix(hidden.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-            };
-            let Some(hidden) = hidden.iter().find(holds) else { continue };
-            self.closed.remove(hidden);
-            if self.known {
-                self.left_out.insert(hidden.clone());
-            }
-        }
-    }
-
-    fn no_longer_large(&mut self, path: Vec<u8>) {
-        if self.large.remove(&path).is_some() {
-            self.left_out.insert(path);
-        }
-    }
-
-    /// Nothing is known any more; the next look is a look at everything.
-    pub(super) fn forget(&mut self) {
-        self.seen = super::Folder::default();
-        self.large.clear();
-        self.known = false;
-        self.cursor = 0;
-    }
-
-    /// Whose doing a change is that no note explains.
-    fn owner(&self, ending: Option<&str>) -> Note {
-        let last = |foreground: bool| self.open.iter().rev().find(|open| open.foreground == foreground);
-        let ending = ending.and_then(|call| self.open.iter().find(|open| open.call == call));
-        let Some(open) = ending.or_else(|| last(true)).or_else(|| last(false)) else {
-            // What another process runs finds its own doings done: they are to be its call's all the same.
-            let Some(Foreign { call, caller, process }) = self.beside.first() else {
-                return Note::new(By::Outside, &Caller::default());
-            };
-            let (process, shared) = (*process, self.beside.len() > 1);
-            return Note { process, shared, ..Note::new(By::Call(call.clone()), caller) };
-        };
-        let beside = |other: &&Open| other.foreground && other.caller.session != open.caller.session;
-        let shared = !self.beside.is_empty() || self.open.iter().any(|other| beside(&other));
-        Note { shared, ..Note::new(By::Call(open.call.clone()), &open.caller) }
-    }
-
-    /// The call that a process which is gone did not finish.
-    fn interrupted(&mut self) -> Option<Note> {
-        let (call, caller) = std::mem::take(&mut self.left.calls).pop()?;
-        Some(Note { process: 0, ..Note::new(By::Call(call), &caller) })
     }
 }
 

@@ -18,11 +18,13 @@ mod pack;
 mod packed;
 mod pending;
 mod restore;
+mod state;
 mod step;
 mod store;
 mod sweep;
 mod tree;
 mod undo;
+mod written;
 
 pub use error::SnapshotError;
 pub use history::{Noted, Recording};
@@ -31,13 +33,14 @@ pub use restore::Change;
 pub use undo::{UndoOptions, Undone};
 
 use crate::{Workspace, unified_diff};
-use history::{Batch, Open, Trust};
+use history::{Batch, Trust};
 use object::{Commit, Kind, Mode, Oid};
-use pending::{Foreign, Left, Pending};
+use pending::Pending;
 use restore::{Intent, Plan};
 use rustix::io::Errno;
+use state::{Large, State};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
@@ -45,8 +48,7 @@ use std::{
 };
 use step::{By, Note, Step, automatic_number};
 use store::{Fresh, Store, Wait};
-use sweep::Surroundings;
-use tree::{Difference, Differences, Folder, Known};
+use tree::{Difference, Differences, Known};
 
 /// Files larger than this are not compared line by line.
 const COMPARED: usize = 16 << 20;
@@ -94,44 +96,25 @@ pub struct Restored {
     pub large: Vec<PathBuf>,
 }
 
+/// What became of a restore that a crash had cut short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finished {
+    /// It was finished; what was there until then is this snapshot.
+    Done(String),
+    /// It cannot be finished, since the snapshot is damaged: files are as the crash left them.
+    Lost(String),
+}
+
 /// The snapshots of one workspace.
 pub struct Snapshots {
     workspace: Arc<Workspace>,
-    store: Store,
+    store: Arc<Store>,
     folder: PathBuf,
     retention: Retention,
     pending: Pending,
     state: Mutex<State>,
-    /// What was there before a restore was finished that a crash had cut short.
-    finished: Option<String>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The files as last seen; ids of what has not changed are taken from here. The last step's tree is this.
-    seen: Folder,
-    /// Whether anything was looked at yet.
-    known: bool,
-    around: Surroundings,
-    /// Where the journal stood at the last look.
-    cursor: u64,
-    /// Files to look at again whatever the journal says.
-    recheck: BTreeSet<Vec<u8>>,
-    /// Files that are too large for automatic snapshots, and what is known of them.
-    large: BTreeMap<Vec<u8>, Large>,
-    /// Those that changed since the last step, and what came to light and was there before.
-    left_out: BTreeSet<Vec<u8>>,
-    /// Files and folders that cannot be read.
-    closed: BTreeSet<Vec<u8>>,
-    /// The history, oldest first.
-    steps: Vec<Step>,
-    steps_stamp: Option<(u64, SystemTime)>,
-    /// Calls that run now, in the order in which they began.
-    open: Vec<Open>,
-    /// Those of other processes.
-    beside: Vec<Foreign>,
-    /// What processes that are gone did not finish.
-    left: Left,
+    /// What became of a restore that a crash had cut short.
+    finished: Option<Finished>,
 }
 
 /// What a restore or an undo is about to do.
@@ -149,14 +132,6 @@ struct Planned {
     come: Vec<Vec<u8>>,
 }
 
-/// A file that is too large for automatic snapshots.
-#[derive(Default)]
-struct Large {
-    stamp: tree::Stamp,
-    /// What is in the store, when somebody asked for a snapshot.
-    known: Option<Known>,
-}
-
 impl Snapshots {
     /// Opens the store in `folder`, making it when it is not there, and finishes a restore that a crash cut short.
     ///
@@ -167,7 +142,7 @@ impl Snapshots {
         folder: &Path,
         retention: Retention,
     ) -> Result<Self, SnapshotError> {
-        let store = Store::open(folder, workspace.root())?;
+        let store = Arc::new(Store::open(folder, workspace.root())?);
         Self::sign(folder, workspace.root())?;
         let left = {
             let _alone = store.exclusive()?;
@@ -186,8 +161,8 @@ impl Snapshots {
         Ok(snapshots)
     }
 
-    /// Finishes a restore that was cut short; the name of what was there until now.
-    fn finish_restore(&self) -> Result<Option<String>, SnapshotError> {
+    /// Finishes a restore that was cut short.
+    fn finish_restore(&self) -> Result<Option<Finished>, SnapshotError> {
         // What was being written when the restore was cut short stands aside under a name of ours.
         self.workspace.remove_litter(&AtomicBool::new(false));
         let mut state = self.lock();
@@ -197,10 +172,19 @@ impl Snapshots {
         let note = Note::new(By::Outside, &Caller::default());
         let planned = self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
             self.plan(state, batch, intent, note)
-        })??;
-        let before = state.steps.last().map(Step::name);
+        })?;
+        let planned = match planned {
+            // What nobody can finish must not be in the way for ever.
+            Err(SnapshotError::Io { source, .. }) if store::is_damage(&source) => {
+                Intent::remove(&self.folder)?;
+                self.store.settle()?;
+                return Ok(Some(Finished::Lost(source.to_string())));
+            }
+            planned => planned?,
+        };
+        let before = state.steps.last().map(Step::name).unwrap_or_default();
         self.put_in_place(&mut state, planned)?;
-        Ok(before)
+        Ok(Some(Finished::Done(before)))
     }
 
     /// Waits until nothing is left to be done: what was answered lasts anyway, but the next start would have to tidy up.
@@ -208,10 +192,10 @@ impl Snapshots {
         self.store.rest();
     }
 
-    /// The snapshot of what was there when a restore was finished, by opening this, that a crash had cut short.
+    /// What became, by opening this, of a restore that a crash had cut short.
     #[must_use]
-    pub fn finished(&self) -> Option<&str> {
-        self.finished.as_deref()
+    pub fn finished(&self) -> Option<&Finished> {
+        self.finished.as_ref()
     }
 
     /// Whether a restore in this store was cut short and waits for [`Snapshots::open`] to finish it.
@@ -428,16 +412,11 @@ impl Snapshots {
         // The step that this will be, if nothing stands in its way: then only its name is left to be written.
         let (seconds, message) = (history::now(), note.message());
         batch.commit(&self.store, &Commit { tree: intent.tree, parent: None, seconds, message })?;
-        Ok(Planned {
-            from,
-            whole: intent.whole,
-            note,
-            seconds,
-            after: differences.files.iter().map(|file| (file.path.clone(), file.after)).collect(),
-            gone: differences.gone.clone(),
-            come: differences.come.clone(),
-            plan: Plan::new(differences, &state.seen),
-        })
+        let after = differences.files.iter().map(|file| (file.path.clone(), file.after)).collect();
+        let (gone, come) = (differences.gone.clone(), differences.come.clone());
+        let mut plan = Plan::new(differences, &state.seen);
+        plan.begin(&self.workspace, &self.store);
+        Ok(Planned { plan, from, whole: intent.whole, note, seconds, after, gone, come })
     }
 
     /// Does what is planned, and makes it a step of the history. What is there now, and what is about to be done, is
@@ -613,6 +592,37 @@ mod tests {
             snapshots.restore("b", &Caller::default()).unwrap();
             assert_eq!(read("f1"), "saved");
         }
+    }
+
+    #[test]
+    fn a_restore_that_nobody_can_finish_is_given_up() {
+        let temp = tempfile::tempdir().unwrap();
+        let (work, folder) = (temp.path().join("work"), temp.path().join("store"));
+        fs::create_dir(&work).unwrap();
+        fs::write(work.join("f"), "one").unwrap();
+        let open = || {
+            let workspace = Arc::new(Workspace::open("w", work.clone()).unwrap());
+            Snapshots::open(workspace, &folder, Retention::default()).unwrap()
+        };
+        let snapshots = open();
+        snapshots.create("a", "").unwrap();
+        drop(snapshots);
+        let nowhere = Intent { tree: Kind::Tree.id(b"of no store"), whole: true }.draft(&folder);
+        fs::write(&nowhere.path, &nowhere.content).unwrap();
+        assert!(Snapshots::unfinished(&folder));
+        let snapshots = open();
+        assert!(matches!(snapshots.finished(), Some(Finished::Lost(_))), "{:?}", snapshots.finished());
+        assert_eq!(fs::read_to_string(work.join("f")).unwrap(), "one");
+        fs::write(work.join("f"), "two").unwrap();
+        snapshots.restore("a", &Caller::default()).unwrap();
+        assert_eq!(fs::read_to_string(work.join("f")).unwrap(), "one");
+        drop(snapshots);
+        fs::write(&nowhere.path, b"\xff\0 no tree").unwrap();
+        let snapshots = open();
+        assert_eq!(snapshots.finished(), None);
+        fs::write(work.join("f"), "two").unwrap();
+        snapshots.restore("a", &Caller::default()).unwrap();
+        assert_eq!(fs::read_to_string(work.join("f")).unwrap(), "one");
     }
 
     /// The power fails right after the answer, and of all that was written but the one record nothing was on disk, or

@@ -8,6 +8,7 @@ use super::{
     store::{Draft, Fresh, Store},
     to_path,
     tree::{Difference, Differences, Folder, Stamp},
+    written::Written,
 };
 use crate::{Workspace, beneath::split, guarded, spread::spread, temp::Temp, walk, write::keep_owner};
 use rustix::{
@@ -88,8 +89,10 @@ const INTENT: &str = "restore-in-progress";
 
 impl Intent {
     pub(super) fn load(folder: &Path) -> io::Result<Option<Self>> {
-        match fs::read_to_string(folder.join(INTENT)) {
+        match fs::read(folder.join(INTENT)) {
+            // What does not name a tree, whatever it is, asks for nothing.
             Ok(text) => {
+                let text = String::from_utf8_lossy(&text);
                 let mut words = text.split_whitespace();
                 let tree = words.next().and_then(Oid::parse);
                 Ok(tree.map(|tree| Self { tree, whole: words.next() == Some("whole") }))
@@ -126,6 +129,8 @@ pub(super) struct Plan {
     large: BTreeSet<PathBuf>,
     /// What the file system said about files that are to be replaced or to go, when they were looked at.
     stamps: HashMap<Vec<u8>, Stamp>,
+    /// What is to come, as far as it is written already.
+    written: Written,
 }
 
 /// A file that is to come.
@@ -154,6 +159,14 @@ impl Plan {
             stubborn: false,
             large: BTreeSet::new(),
             stamps,
+            written: Written::default(),
+        }
+    }
+
+    /// Begins to write what is to come, while somebody waits for the disk.
+    pub(super) fn begin(&mut self, workspace: &Arc<Workspace>, store: &Arc<Store>) {
+        if self.come.len() + self.gone.len() <= ONE_BY_ONE {
+            self.written = Written::begin(workspace, store, &self.come);
         }
     }
 
@@ -186,6 +199,7 @@ impl Plan {
             stubborn: true,
             large: BTreeSet::new(),
             stamps: HashMap::new(),
+            written: Written::default(),
         }
     }
 
@@ -199,6 +213,7 @@ impl Plan {
         fresh: &mut Fresh,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let mut changes = Vec::new();
+        self.written.enough();
         self.put_rules(workspace, store, fresh)?;
         let rules = &self.rules;
         // What goes away goes first, deepest first, so that a folder can become a file and a file a folder.
@@ -250,7 +265,9 @@ impl Plan {
                 Some(Coming { path, entry, was_there, stamp: self.stamps.get(&file.path).copied() })
             })
             .collect();
-        let hands = write_all(workspace, store, &write, (self.gone.len(), self.stubborn))?;
+        let many = write.len() + self.gone.len() > ONE_BY_ONE;
+        let begin = || Hand::new(workspace, store, &self.written, many);
+        let hands = write_all(begin, &write, many, self.stubborn)?;
         changes.extend(kept.iter().map(|(path, why)| (*why, to_path(path))));
         let rules = self.come.iter().filter(|file| rules.contains(&file.path));
         changes.extend(rules.map(|file| (Change::came(file.before.is_some()), to_path(&file.path))));
@@ -276,7 +293,7 @@ impl Plan {
         store: &Store,
         fresh: &mut Fresh,
     ) -> Result<(), SnapshotError> {
-        let mut hand = Hand::new(workspace, store, false);
+        let mut hand = Hand::new(workspace, store, &self.written, false);
         let mut ground = Ground::new(workspace);
         let decide = |file: &&Difference| decides(&to_path(&file.path));
         for file in self.gone.iter().chain(&self.come).filter(decide) {
@@ -385,19 +402,18 @@ pub(super) fn decides(path: &Path) -> bool {
 
 /// Writes files; who did.
 fn write_all<'a>(
-    workspace: &'a Workspace,
-    store: &'a Store,
+    begin: impl Fn() -> Hand<'a> + Sync,
     files: &[Coming],
-    (others, stubborn): (usize, bool),
+    many: bool,
+    stubborn: bool,
 ) -> Result<Vec<Hand<'a>>, SnapshotError> {
-    let many = files.len() + others > ONE_BY_ONE;
     type Done = Result<(), SnapshotError>;
     let work = |hand: &mut Hand<'_>, part: &[Coming]| -> Result<Done, SnapshotError> {
         let mut put = part.iter().map(|coming| hand.put(coming));
         if stubborn { Ok(put.fold(Ok(()), Result::and)) } else { put.try_for_each(|done| done).map(Ok) }
     };
     let share = if many { SHARE } else { FEW };
-    let (done, hands) = spread(files, share, || Hand::new(workspace, store, many), work)?;
+    let (done, hands) = spread(files, share, begin, work)?;
     done.into_iter().collect::<Done>().map(|()| hands)
 }
 
@@ -452,6 +468,7 @@ fn make_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
 struct Hand<'a> {
     workspace: &'a Workspace,
     store: &'a Store,
+    written: &'a Written,
     tools: Inflater,
     /// There are many: they are written over where they can be, and synced all at once.
     many: bool,
@@ -476,10 +493,11 @@ enum Over {
 }
 
 impl<'a> Hand<'a> {
-    fn new(workspace: &'a Workspace, store: &'a Store, many: bool) -> Self {
+    fn new(workspace: &'a Workspace, store: &'a Store, written: &'a Written, many: bool) -> Self {
         Self {
             workspace,
             store,
+            written,
             tools: Inflater::new(),
             many,
             folder: None,
@@ -541,8 +559,14 @@ impl<'a> Hand<'a> {
         let fresh = || self.store.narrow().bits(&entry.id);
         let mut bits = there.as_ref().map_or_else(fresh, |stat| stat.st_mode & 0o7777);
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
-        let mut temp = Temp::create(Arc::clone(&folder))?;
-        let (_, size) = self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
+        let (temp, size) = match self.written.take(path) {
+            Some((file, size)) => (Temp::of(file, Arc::clone(&folder)), size),
+            None => {
+                let mut temp = Temp::create(Arc::clone(&folder))?;
+                let (_, size) = self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
+                (temp, size)
+            }
+        };
         self.measure(path, size);
         if let Some(old) = &there {
             keep_owner(&temp.file, old)?;

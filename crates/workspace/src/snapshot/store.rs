@@ -29,7 +29,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 /// What a crash may leave behind starts so.
@@ -65,6 +65,9 @@ const CONFIG: &str = "[core]
 \tgitmodulesUrl = ignore
 ";
 const FIRST_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+
+/// Within this an answer is on its way, and does not share the disk and the processors with what follows it.
+const ANSWERED: Duration = Duration::from_millis(2);
 
 /// Automatic snapshots are named here, all in one file: git's own format for many refs.
 const PACKED_REFS: &str = "packed-refs";
@@ -111,6 +114,7 @@ impl Drop for Exclusive<'_> {
         let Ok(folders) = self.store.folders() else { return };
         // Nobody waits for this but who wants to change the store next. If it fails, that one does it.
         let work = move || {
+            std::thread::sleep(ANSWERED);
             let _ = covered.settle(&folders);
             drop(lock);
         };
@@ -535,11 +539,16 @@ impl Store {
     }
 }
 
+/// Whether something that should be in the store is not, or is not what it should be.
+pub(super) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+}
+
 /// Opens a pack, or sets it aside when it is damaged: what the others hold is as good as before.
 fn open_pack(index: &Path) -> io::Result<Option<Pack>> {
-    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     match Pack::open(index) {
-        Err(error) if matches!(error.kind(), InvalidData | NotFound | UnexpectedEof) => {
+        Err(error) if is_damage(&error) => {
             for file in [index.to_owned(), index.with_extension("pack")] {
                 let mut aside = file.clone().into_os_string();
                 aside.push(".damaged");
