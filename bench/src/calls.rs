@@ -152,7 +152,7 @@ pub(crate) fn edit(subjects: &Subjects, report: &mut Report) -> Result<()> {
 }
 
 /// The same four calls that a durable write takes, and nothing else.
-fn durable(folder: &Path, text: &[u8]) -> Result<()> {
+pub(crate) fn durable(folder: &Path, text: &[u8]) -> Result<()> {
     let temporary = folder.join(".bare.tmp");
     let mut file = File::create(&temporary)?;
     file.write_all(text)?;

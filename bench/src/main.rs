@@ -5,6 +5,7 @@
 mod calls;
 mod client;
 mod code;
+mod floors;
 mod http;
 mod life;
 mod live;
