@@ -19,8 +19,8 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest, unix::AsyncFd},
-    sync::{Semaphore, watch},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Interest, unix::AsyncFd},
+    sync::{Semaphore, SemaphorePermit, watch},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +32,16 @@ static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
     let files = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     Semaphore::new(usize::try_from(files / 8).unwrap_or(usize::MAX).clamp(8, 4096))
 });
+
+/// Held by a collected call for as long as its streams are open.
+pub(crate) type Turn = SemaphorePermit<'static>;
+
+/// Waits for a turn; nothing when the call is cancelled before.
+pub(crate) async fn turn(cancel: &CancellationToken) -> Option<Turn> {
+    let turn = cancel.run_until_cancelled(TURNS.acquire()).await?;
+    // Nothing is begun that nobody wants any more.
+    if cancel.is_cancelled() { None } else { turn.ok() }
+}
 
 /// Programs of this machine.
 pub(crate) struct Local {
@@ -95,11 +105,9 @@ impl Local {
     async fn run(&self, request: Request) -> Response {
         let Request { command, args, env, stdin, timeout, cwd, cancel, capture_limit } = request;
         let cwd = self.cwd(cwd.as_deref());
-        let turn = cancel.run_until_cancelled(TURNS.acquire()).await;
-        // Nothing is begun that nobody wants any more.
-        if turn.is_none() || cancel.is_cancelled() {
+        let Some(_turn) = turn(&cancel).await else {
             return Response::nothing(Outcome::Cancelled);
-        }
+        };
         let ended = CancellationToken::new();
         let streams = match Collected::open(!stdin.is_empty()) {
             Ok(streams) => streams,
@@ -249,7 +257,8 @@ async fn attend(call: &mut Call, kill: &CancellationToken) -> Result<End, Why> {
     Err(Why::Cancelled)
 }
 
-async fn collect(mut from: Output, limit: Option<usize>) -> (Vec<u8>, u64) {
+/// Reads to the end; what is kept of it, and how many bytes are not.
+pub(crate) async fn collect(mut from: impl AsyncRead + Unpin, limit: Option<usize>) -> (Vec<u8>, u64) {
     let mut capture = Capture::new(limit);
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = from.read(&mut buffer).await {

@@ -1,13 +1,13 @@
 //! A live process at the far side, whose handle ends it there too.
 
-use super::{
-    Mark,
-    last_word::{self, Heard, Hearing, LastWord, Listener},
-};
+use super::last_word::{self, Heard, Hearing, LastWord, Listener};
 use crate::{Control, Outcome, Process, Request, Sandbox as _, Stdio, direct::Direct};
 use futures_util::future::BoxFuture;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -22,6 +22,25 @@ const LATE: Duration = Duration::from_secs(2);
 /// How often a far side that cannot be reached is asked to end what a call left, and how long after.
 const TRIES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(300);
+
+/// How long a client may go on after the last word. The script has ended everybody else by then; what keeps it, if
+/// anything, is its stdin, which closes with the client.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// Waits for the end of a client, and ends one that goes on after the last word was heard on all its streams: not even the
+/// end of a connection is sure to come.
+pub(super) async fn end_of(client: &dyn Control, hearings: &[Hearing]) -> Outcome {
+    let lingering = async {
+        last_word::said(hearings).await;
+        tokio::time::sleep(LINGER).await;
+    };
+    tokio::select! {
+        outcome = client.wait() => return outcome,
+        () = lingering => {}
+    }
+    client.kill();
+    client.wait().await
+}
 
 /// A command that ends what a call left at the far side; it runs when this is dropped still armed.
 pub(super) struct Sweep(Option<Box<(Request, Direct)>>);
@@ -91,39 +110,32 @@ enum Far {
 pub(super) struct Carry {
     inner: Arc<dyn Control>,
     far: Mutex<Far>,
-    hearing: Hearing,
+    /// Of stdout, then of stderr where that is apart.
+    hearings: Vec<Hearing>,
+    /// Whether somebody wanted its end.
+    killed: AtomicBool,
     place: String,
     started: Instant,
 }
 
 impl Carry {
-    pub(super) fn wrap(
-        mut inner: Process,
-        stdio: Stdio,
-        mark: &Mark,
-        place: String,
-        sweep: Sweep,
-    ) -> Process {
+    pub(super) fn wrap(mut inner: Process, stdio: Stdio, key: &str, place: String, sweep: Sweep) -> Process {
         if stdio == Stdio::Merged {
             // It was for the script.
             inner.stdin = None;
         }
-        // The script speaks on stderr, wherever that goes.
-        let hearing = match inner.stderr.take() {
-            Some(stderr) => {
-                let (stderr, hearing) = Listener::new(stderr, &mark.to_string());
-                inner.stderr = Some(Box::new(stderr));
-                hearing
-            }
-            None => {
-                let (stdout, hearing) = Listener::new(inner.stdout, &mark.to_string());
-                inner.stdout = Box::new(stdout);
-                hearing
-            }
-        };
+        let (stdout, hearing) = Listener::new(inner.stdout, key);
+        inner.stdout = Box::new(stdout);
+        let mut hearings = vec![hearing];
+        if let Some(stderr) = inner.stderr.take() {
+            let (stderr, hearing) = Listener::new(stderr, key);
+            inner.stderr = Some(Box::new(stderr));
+            hearings.push(hearing);
+        }
         let far = Mutex::new(Far::Armed(sweep));
         let started = Instant::now();
-        let control = Box::new(Self { inner: inner.control.into(), far, hearing, place, started });
+        let (inner_control, killed) = (inner.control.into(), AtomicBool::new(false));
+        let control = Box::new(Self { inner: inner_control, far, hearings, killed, place, started });
         Process { control, ..inner }
     }
 
@@ -152,10 +164,10 @@ impl Carry {
 impl Control for Carry {
     fn wait(&self) -> BoxFuture<'_, Outcome> {
         Box::pin(async {
-            let outcome = self.inner.wait().await;
-            let heard = last_word::heard(&self.hearing);
+            let outcome = end_of(&*self.inner, &self.hearings).await;
+            let heard = self.hearings.last().map_or(Heard::Silence, Hearing::now);
             if let Heard::Word(LastWord::Code(code)) = heard
-                && matches!(outcome, Outcome::Exited(_))
+                && (matches!(outcome, Outcome::Exited(_)) || !self.killed.load(Ordering::Relaxed))
             {
                 self.disarm();
                 return super::from_code(code);
@@ -176,6 +188,7 @@ impl Control for Carry {
     }
 
     fn kill(&self) {
+        self.killed.store(true, Ordering::Relaxed);
         self.sweep();
         self.inner.kill();
     }

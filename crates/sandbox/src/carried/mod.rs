@@ -5,12 +5,16 @@
 //! the far side can; three things end it:
 //!
 //! - a small shell script around the command, which ends the command's leftovers when the command ends, and
-//!   says on stderr, behind a mark no program knows, how it ended (so that a failed transport is never taken
-//!   for a failed program);
+//!   says behind a key that no program knows how it ended (so that a failed transport is never taken for a failed
+//!   program);
 //! - after a timeout, a cancel or a kill, a second script that ends everything bearing the call's mark;
 //! - a guard, one a sandbox, that waits at the far side for its stdin to close or to fall silent, one of which
 //!   happens however this process dies, and then ends everything bearing the sandbox's mark. In a container that is
 //!   made for one call the guard is the first process, and the container ends with it.
+//!
+//! A connection may break off, or be made and carry nothing, and nobody is told. So the script begins nothing before it
+//! has heard a word that it is sent only once it has shown that it is there: until then another connection can be tried,
+//! and the command is never run twice. Once the last word was heard the call is over, whatever the client does.
 //!
 //! The variables of a command go ahead of its stdin: the client's words can be read by every user of this machine.
 //!
@@ -18,6 +22,7 @@
 //! is not found; a container's or pod's own end is the boundary there. The far side needs `sh`, `env`, `grep`, `cat`,
 //! `rm` and `sleep`, for terminals `stty`.
 
+mod collected;
 mod config;
 mod docker;
 mod kubectl;
@@ -37,11 +42,11 @@ use crate::{
     direct::Direct, host_variables,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use last_word::LastWord;
 use live::{Carry, Sweep};
 use scripts::{SWEEP, WRAP};
 use std::{
     fmt,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -60,13 +65,16 @@ const MISSING: i32 = 97;
 /// How long the far side may take to say so: the first call may find its machine busy or its image cold.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often a command is tried that was not begun: on busy nodes kubectl's stdin breaks off now and then.
-const TRIES: u32 = 3;
-const UNBEGUN: &str = "the connection breaks off before a command can begin; try again when it is steady";
-
-/// How long a guard may take to speak up before another is sent, for each but the last: on busy nodes a connection is
-/// made now and then over which nothing ever comes.
+/// How long a connection may take to show that it carries something before another is tried, for each but the last: on
+/// busy nodes one is made now and then over which nothing ever comes.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(30)];
+const UNBEGUN: &str =
+    "the connection breaks off or falls silent before a command can begin; try again when it is steady";
+
+/// How long it may take from the word to begin to the answer. Nothing is tried again then: it may have begun.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(60);
+const IN_DOUBT: &str =
+    "the connection fell silent when the command was to begin; look whether it did before you try again";
 
 /// How often a guard hears from here.
 const BEAT: Duration = Duration::from_secs(2);
@@ -169,135 +177,55 @@ impl Carried {
         }
     }
 
-    /// Runs a command at the far side to its end.
-    async fn carry(&self, mut request: Request) -> Response {
-        let timeout = if request.timeout.is_zero() { self.timeout } else { request.timeout };
-        let deadline = tokio::time::Instant::now() + timeout;
-        let (entries, mut stdin) = variables(&request.env);
-        stdin.append(&mut request.stdin);
-        request.stdin = stdin;
-        for _ in 1..TRIES {
-            if let Some(response) = self.attempt(request.clone(), entries, deadline).await {
-                return response;
-            }
-        }
-        let last = self.attempt(request, entries, deadline).await;
-        last.unwrap_or_else(|| Response::nothing(self.broken(UNBEGUN.as_bytes())))
-    }
-
-    /// One try, with a stdin that begins with so many variables; nothing when the command was not begun.
-    async fn attempt(
-        &self,
-        request: Request,
-        entries: usize,
-        deadline: tokio::time::Instant,
-    ) -> Option<Response> {
-        let nothing = |outcome| Some(Response::nothing(outcome));
-        let guarded = tokio::select! {
-            kept = self.keep_guard() => match kept {
-                Ok(mark) => mark,
-                Err(outcome) => return nothing(outcome),
-            },
-            () = request.cancel.cancelled() => return nothing(Outcome::Cancelled),
-            () = tokio::time::sleep_until(deadline) => return nothing(Outcome::TimedOut),
-        };
-        let timeout = deadline.duration_since(tokio::time::Instant::now()).max(Duration::from_millis(1));
-        let mark = self.next_mark(&guarded);
-        let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
-        let words = Words { mode: "collected", entries, command: &request.command, args: &request.args };
-        let (program, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, false));
-        let carried = Request {
-            command: program,
-            args,
-            env: Vec::new(),
-            stdin: request.stdin,
-            timeout,
-            cwd: None,
-            cancel: request.cancel,
-            capture_limit: request.capture_limit,
-        };
-        // A dropped future must leave nothing at the far side either.
-        let sweep = self.sweeper(&mark);
-        let mut response = self.client.spawn(carried).await;
-        let word = last_word::take(&mut response.stderr, &mark.to_string());
-        response.outcome = match (word, response.outcome) {
-            (_, outcome @ (Outcome::TimedOut | Outcome::Cancelled)) => {
-                sweep.finish().await;
-                outcome
-            }
-            (Some(word), _) => {
-                sweep.disarm();
-                match word {
-                    LastWord::Unbegun => return None,
-                    // Only the complaint about it.
-                    LastWord::Missing => response.stderr.clear(),
-                    _ => {}
-                }
-                self.outcome(word, &request.command, cwd.as_deref())
-            }
-            (None, Outcome::NotFound { command }) => {
-                sweep.disarm();
-                Outcome::Transport { why: format!("{command}: not found on this machine") }
-            }
-            (None, outcome) => {
-                sweep.finish().await;
-                let said = String::from_utf8_lossy(&response.stderr).trim().to_owned();
-                let said = if said.is_empty() { outcome.to_string() } else { said };
-                Outcome::Transport { why: format!("{}: {said}", self.carrier.place()) }
-            }
-        };
-        Some(response)
-    }
-
-    fn outcome(&self, word: LastWord, command: &str, cwd: Option<&str>) -> Outcome {
-        match word {
-            LastWord::Code(code) => from_code(code),
-            LastWord::Missing => Outcome::NotFound { command: command.to_owned() },
-            LastWord::Unbegun => self.broken(UNBEGUN.as_bytes()),
-            LastWord::Cwd => {
-                let cwd = cwd.or(self.carrier.workdir()).unwrap_or_default();
-                Outcome::Refused { why: format!("{cwd} is no folder in {}", self.carrier.place()) }
-            }
-        }
-    }
-
     /// Starts a process at the far side.
     async fn carry_live(&self, request: StartRequest) -> Result<Process, Outcome> {
         self.look_for(&request).await?;
-        let mut tries = 1;
-        loop {
-            match self.begin_live(&request).await? {
-                Some(process) => return Ok(process),
-                None if tries < TRIES => tries += 1,
-                None => return Err(self.broken(UNBEGUN.as_bytes())),
+        let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy());
+        let errand = Errand {
+            stdio: request.stdio,
+            stdin: if request.stdio == Stdio::Merged { "closed" } else { "open" },
+            cwd: cwd.as_deref(),
+            env: &request.env,
+            command: &request.command,
+            args: &request.args,
+        };
+        for patience in patience() {
+            let Some(mut there) = self.reach(&errand, patience).await? else { continue };
+            let sweep = self.sweeper(&there.mark);
+            if self.begin(&mut there, &errand).await? {
+                return Ok(Carry::wrap(there.client, request.stdio, &there.key, self.carrier.place(), sweep));
             }
+            sweep.disarm();
+        }
+        Err(self.broken(UNBEGUN.as_bytes()))
+    }
+
+    /// Brings the script to the far side and hands it what its command needs; nothing when the connection breaks off or
+    /// says nothing for so long. The script that this leaves then, or when it is dropped, never begins its command, and
+    /// ends when it finds its stdin closed, at the latest with the guard.
+    async fn reach(&self, errand: &Errand<'_>, patience: Duration) -> Result<Option<There>, Outcome> {
+        let mark = self.next_mark(&self.keep_guard().await?);
+        let terminal = matches!(errand.stdio, Stdio::Terminal { .. });
+        let (command, args) = head_and_rest(self.argv(&mark, errand, terminal));
+        let started = StartRequest { command, args, stdio: errand.stdio, ..StartRequest::default() };
+        let mut client = self.start_client(started).await?;
+        let header = variables(errand.env);
+        let handed = hand_over(&mut client, &mark, terminal, &header);
+        match tokio::time::timeout(patience, handed).await {
+            Ok(Ok(true)) => Ok(Some(There { client, mark, key: key() })),
+            Ok(Ok(false)) | Err(_) => Ok(None),
+            Ok(Err(said)) => Err(self.broken(&said)),
         }
     }
 
-    /// One try, as [`Self::attempt`].
-    async fn begin_live(&self, request: &StartRequest) -> Result<Option<Process>, Outcome> {
-        let mark = self.next_mark(&self.keep_guard().await?);
-        let terminal = matches!(request.stdio, Stdio::Terminal { .. });
-        let cwd = request.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
-        let mode = match request.stdio {
-            Stdio::Separate => "live".to_owned(),
-            Stdio::Merged => "merged".to_owned(),
-            // The client sets the size when it gets round to it; the program should not see another one first.
-            Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
-        };
-        let (entries, header) = variables(&request.env);
-        let words = Words { mode: &mode, entries, command: &request.command, args: &request.args };
-        let (command, args) = head_and_rest(self.argv(&mark, cwd.as_deref(), &words, terminal));
-        let stdio = request.stdio;
-        let started = StartRequest { command, args, stdio, ..StartRequest::default() };
-        let mut inner = self.start_client(started).await?;
-        let (sweep, name) = (self.sweeper(&mark), mark.to_string());
-        let handed = hand_over(&mut inner, &name, terminal && entries > 0, &header);
-        match tokio::time::timeout(LOOK_TIMEOUT, handed).await {
-            Ok(Ok(())) => Ok(Some(Carry::wrap(inner, stdio, &mark, self.carrier.place(), sweep))),
-            Ok(Err(said)) if last_word::is_unbegun(&said, &name) => Ok(None),
+    /// Gives a script the word to begin; whether it did.
+    async fn begin(&self, there: &mut There, errand: &Errand<'_>) -> Result<bool, Outcome> {
+        let There { client, mark, key } = there;
+        tell(client, format!("{key} {}\n", errand.stdin).as_bytes()).await;
+        match tokio::time::timeout(BEGIN_TIMEOUT, sign(client, mark)).await {
+            Ok(Ok(sign)) => Ok(sign == "begins"),
             Ok(Err(said)) => Err(self.broken(&said)),
-            Err(_) => Err(self.broken(b"it does not take what a command needs")),
+            Err(_) => Err(self.broken(IN_DOUBT.as_bytes())),
         }
     }
 
@@ -336,19 +264,25 @@ impl Carried {
     }
 
     /// The client's words.
-    fn argv(&self, mark: &Mark, cwd: Option<&str>, words: &Words<'_>, terminal: bool) -> Vec<String> {
+    fn argv(&self, mark: &Mark, errand: &Errand<'_>, terminal: bool) -> Vec<String> {
         let mut argv = self.carrier.prefix(terminal);
         argv.extend(["env".to_owned(), format!("CODEGEN_SANDBOX_CALL={mark}")]);
         argv.extend(["sh".to_owned(), "-c".to_owned(), format!("{SWEEP}{WRAP}"), "sh".to_owned()]);
-        argv.extend([mark.to_string(), words.mode.to_owned()]);
-        argv.push(cwd.or(self.carrier.workdir()).unwrap_or_default().to_owned());
-        argv.extend([words.entries.to_string(), words.command.to_owned()]);
-        if words.command.contains('=') {
+        argv.push(mark.to_string());
+        argv.push(match errand.stdio {
+            Stdio::Separate => "separate".to_owned(),
+            Stdio::Merged => "merged".to_owned(),
+            // The client sets the size when it gets round to it; the program should not see another one first.
+            Stdio::Terminal { cols, rows } => format!("terminal:{rows}:{cols}"),
+        });
+        argv.push(errand.cwd.or(self.carrier.workdir()).unwrap_or_default().to_owned());
+        argv.push(errand.command.to_owned());
+        if errand.command.contains('=') {
             // Or `env` would take it for a variable.
             argv.extend(["sh", "-c", "exec \"$@\"", "sh"].map(str::to_owned));
         }
-        argv.push(words.command.to_owned());
-        argv.extend(words.args.iter().cloned());
+        argv.push(errand.command.to_owned());
+        argv.extend(errand.args.iter().cloned());
         argv
     }
 
@@ -478,39 +412,52 @@ async fn first_byte(client: &mut Process) -> Result<(), Vec<u8>> {
     Err(said)
 }
 
-/// Hands a live process its variables, when it `asks` if that is its way, and waits until the script says that it has
-/// them; what it said otherwise, when it ends before.
-async fn hand_over(process: &mut Process, mark: &str, asks: bool, header: &[u8]) -> Result<(), Vec<u8>> {
-    if asks {
-        said(process, &scripts::sign(mark, "ready")).await?;
+/// Hands a script the variables of its command; whether it waits for the word to begin then. What the client said, when it
+/// ends before.
+async fn hand_over(
+    client: &mut Process,
+    mark: &Mark,
+    terminal: bool,
+    header: &[u8],
+) -> Result<bool, Vec<u8>> {
+    if terminal && sign(client, mark).await? != "quiet" {
+        return Ok(false);
     }
-    if let Some(stdin) = &mut process.stdin {
-        // A client that is gone says so in the end.
-        let _ = stdin.write_all(header).await;
+    tell(client, header).await;
+    Ok(sign(client, mark).await? == "ready")
+}
+
+/// A client that is gone, and takes nothing, says so in the end.
+async fn tell(client: &mut Process, text: &[u8]) {
+    if let Some(stdin) = &mut client.stdin {
+        let _ = stdin.write_all(text).await;
         let _ = stdin.flush().await;
     }
-    said(process, &scripts::sign(mark, "begins")).await
 }
 
-/// Reads up to what is expected, and nothing after it.
-async fn said(process: &mut Process, expected: &[u8]) -> Result<(), Vec<u8>> {
+/// Reads up to the next sign of a script, and nothing after it; what the client said, when it ends before.
+async fn sign(client: &mut Process, mark: &Mark) -> Result<String, Vec<u8>> {
+    let opening = format!("\u{1e}{mark} ").into_bytes();
     let (mut said, mut byte) = (Vec::new(), [0]);
-    while !said.ends_with(expected) {
-        match process.stdout.read(&mut byte).await {
-            Ok(1) => said.push(byte[0]),
-            _ => {
-                if let Some(stderr) = &mut process.stderr {
-                    let _ = stderr.read_to_end(&mut said).await;
-                }
-                return Err(said);
-            }
+    while matches!(client.stdout.read(&mut byte).await, Ok(1)) {
+        if byte[0] == 0x1e
+            && let Some(at) = said.windows(opening.len()).rposition(|window| window == opening)
+        {
+            return Ok(String::from_utf8_lossy(&said[at + opening.len()..]).into_owned());
         }
+        said.push(byte[0]);
     }
-    Ok(())
+    if let Some(stderr) = &mut client.stderr {
+        let _ = stderr.read_to_end(&mut said).await;
+    }
+    if said.is_empty() {
+        said = client.control.wait().await.to_string().into_bytes();
+    }
+    Err(said)
 }
 
-/// The variables of a command as the script takes them, and how many they are.
-fn variables(env: &[EnvEntry]) -> (usize, Vec<u8>) {
+/// The variables of a command as the script takes them.
+fn variables(env: &[EnvEntry]) -> Vec<u8> {
     let host = host_variables();
     scripts::header(env.iter().filter_map(|entry| match entry {
         EnvEntry::Set(key, value) => Some((key.as_str(), value.clone())),
@@ -521,12 +468,32 @@ fn variables(env: &[EnvEntry]) -> (usize, Vec<u8>) {
     }))
 }
 
-/// What is to be run.
-struct Words<'a> {
-    mode: &'a str,
-    entries: usize,
+/// How long each try may take.
+fn patience() -> impl Iterator<Item = Duration> {
+    PATIENCE.into_iter().chain([LOOK_TIMEOUT])
+}
+
+/// Nobody can guess it.
+fn key() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// What is to be run, and how it is connected.
+struct Errand<'a> {
+    stdio: Stdio,
+    /// See [`WRAP`].
+    stdin: &'static str,
+    cwd: Option<&'a str>,
+    env: &'a [EnvEntry],
     command: &'a str,
     args: &'a [String],
+}
+
+/// A connection over which a script waits for the word to begin.
+struct There {
+    client: Process,
+    mark: Mark,
+    key: String,
 }
 
 /// A shell can only say 128 + n for a signal; a program that returns such a code itself is rarer.

@@ -81,9 +81,17 @@ sweep() {
 } 2>/dev/null
 "#;
 
-/// `mark mode cwd entries name command args…`: so many lines of stdin are variables of the command, see [`header`]; what
-/// follows is its own stdin. The script's own environment has the mark from its first moment, so that a sweep ends it
-/// too; the programs that it sweeps with do not. A sweep that was here before it has left a sign.
+/// `mark mode cwd name command args…`. On stdin come lines: the variables of the command, see [`header`], and an empty
+/// one; then, once the script has said `ready`, one with a key for its last word and the kind of the command's own stdin:
+/// what follows, of which there is an end (`whole`) or none to wait for (`open`), or nothing (`closed`).
+///
+/// Without that key nothing is begun, so whoever has not sent it may leave this script to its fate and send another. That
+/// the variables have come and `ready` gets out shows before that the connection carries both ways; of those that are made
+/// on busy nodes some do not, and neither end is told. Nor is the end of stdin sure to come, so a command without a stdin
+/// does not wait for it.
+///
+/// The script's own environment has the mark from its first moment, so that a sweep ends it too; the programs that it
+/// sweeps with do not. A sweep that was here before it has left a sign.
 ///
 /// A terminal would show what it is sent, so the script says when that is turned off and the lines may come.
 ///
@@ -91,28 +99,35 @@ sweep() {
 /// export, or would take for something of its own. What the script needs itself has names that a container's variables
 /// do not have.
 pub(super) const WRAP: &str = r#"unset CODEGEN_SANDBOX_CALL
-cs_mark=$1 cs_mode=$2 cs_cwd=$3 cs_entries=$4 cs_name=$5 cs_path=$PATH cs_header= cs_saved=
-shift 5
-say() { printf '\036%s %s\n' "$cs_mark" "$1" >&2; }
-sign() { [ "$cs_mode" = collected ] || printf '\036%s %s\036' "$cs_mark" "$1"; }
-! too_late "$cs_mark" || { say unbegun; exit 125; }
+cs_mark=$1 cs_mode=$2 cs_cwd=$3 cs_name=$4 cs_path=$PATH cs_header= cs_saved=
+shift 4
+sign() { printf '\036%s %s\036' "$cs_mark" "$1"; }
+unbegun() { sign unbegun; exit 125; }
+say() {
+  printf '\036%s %s\n' "$cs_key" "$1" >&2
+  [ "$cs_mode" != separate ] || printf '\036%s %s\n' "$cs_key" "$1"
+}
+! too_late "$cs_mark" || unbegun
 case $cs_mode in
-merged) exec 2>&1 ;;
 terminal:*)
   cs_size=${cs_mode#terminal:}
   stty rows "${cs_size%:*}" cols "${cs_size#*:}" 2>/dev/null
-  if [ "$cs_entries" -gt 0 ]; then
-    cs_saved=$(stty -g 2>/dev/null)
-    stty -echo -icanon min 1 time 0 2>/dev/null
-    sign ready
-  fi ;;
+  cs_saved=$(stty -g 2>/dev/null)
+  stty -echo -icanon min 1 time 0 2>/dev/null
+  sign quiet ;;
 esac
-while [ "$cs_entries" -gt 0 ]; do
-  read -r cs_line || { say unbegun; exit 125; }
-  case $cs_line in PATH=*) cs_path=$(printf '%b' "${cs_line#PATH=}") ;; esac
-  cs_header="$cs_header $cs_line" cs_entries=$((cs_entries - 1))
+while read -r cs_line || unbegun; do
+  case $cs_line in
+  '') break ;;
+  PATH=*) cs_path=$(printf '%b' "${cs_line#PATH=}") ;;
+  esac
+  cs_header="$cs_header $cs_line"
 done
+sign ready
+read -r cs_key cs_stdin || unbegun
 [ -z "$cs_saved" ] || stty "$cs_saved" 2>/dev/null
+# Not before: containerd ends a stdin together with any of the other streams.
+[ "$cs_mode" != merged ] || exec 2>&1
 sign begins
 if [ -n "$cs_cwd" ]; then cd "$cs_cwd" 2>/dev/null || { say cwd; exit 126; }; fi
 run() {
@@ -131,17 +146,18 @@ run() {
   done
   exec env "$@"
 }
-(run "$@")
+if [ "$cs_stdin" = closed ]; then (run "$@" </dev/null); else (run "$@"); fi
 code=$?
 sweep "$cs_mark"
 if [ $code = 127 ] && ! (PATH=$cs_path; command -v "$cs_name") >/dev/null 2>&1; then say missing; else say $code; fi
-# A client may not end before all of its stdin is taken.
-[ "$cs_mode" != collected ] || cat >/dev/null
+# A client may not end before all of its stdin is taken. Where nothing is sent, the end comes when the last word was heard:
+# containerd drops what nobody has fetched two seconds after the script has ended.
+[ "$cs_stdin" = open ] || cat >/dev/null
 exit $code
 "#;
 
-/// Variables as lines for [`WRAP`], each in the form that `printf %b` takes, and how many they are.
-pub(super) fn header<'a>(env: impl Iterator<Item = (&'a str, String)>) -> (usize, Vec<u8>) {
+/// Variables as the lines that [`WRAP`] takes, each in the form of `printf %b`.
+pub(super) fn header<'a>(env: impl Iterator<Item = (&'a str, String)>) -> Vec<u8> {
     // Of two for one name the last holds.
     let env: BTreeMap<&str, String> = env.collect();
     let mut lines = Vec::new();
@@ -156,13 +172,8 @@ pub(super) fn header<'a>(env: impl Iterator<Item = (&'a str, String)>) -> (usize
         }
         lines.push(b'\n');
     }
-    (env.len(), lines)
-}
-
-/// What [`WRAP`] says to somebody who starts a live command: `ready` when a terminal can take the variables, `begins`
-/// when they are there.
-pub(super) fn sign(mark: &str, word: &str) -> Vec<u8> {
-    format!("\u{1e}{mark} {word}\u{1e}").into_bytes()
+    lines.push(b'\n');
+    lines
 }
 
 /// Says that it is there; calls `over` when its stdin closes, or brings no line for the time of eight ticks (a machine
@@ -224,8 +235,7 @@ mod tests {
     #[test]
     fn variables_become_lines_of_harmless_characters() {
         let env = [("B", "2"), ("A", "1 \n\u{e9}\\"), ("B", "3")].map(|(key, value)| (key, value.to_owned()));
-        let (count, lines) = header(env.into_iter());
-        assert_eq!(count, 2);
-        assert_eq!(String::from_utf8(lines).unwrap(), "A=1\\0040\\0012\\0303\\0251\\0134\nB=3\n");
+        let lines = String::from_utf8(header(env.into_iter())).unwrap();
+        assert_eq!(lines, "A=1\\0040\\0012\\0303\\0251\\0134\nB=3\n\n");
     }
 }

@@ -164,18 +164,19 @@ async fn live_processes_stream_and_end_with_their_handle() {
     sandbox.closer().unwrap().close().await.unwrap();
 }
 
-/// A client that does this before it is docker's.
-fn client(folder: &Path, first: &str) -> PathBuf {
-    let path = folder.join("docker");
-    let script = format!("#!/bin/sh\n{first}\nexec {} \"$@\"\n", docker().client.display());
+/// A client that does this before it is the real one.
+pub(crate) fn client(folder: &Path, real: &Path, first: &str) -> PathBuf {
+    let path = folder.join("client");
+    let script = format!("#!/bin/sh\nreal={}\n{first}\nexec $real \"$@\"\n", real.display());
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
 
 /// [`exec`] with such a client.
-fn exec_after(container: &Container<'_>, folder: &Path, first: &str) -> Arc<dyn Sandbox> {
-    let config = json!({"container": container.id, "docker_path": client(folder, first)});
+pub(crate) fn exec_after(container: &Container<'_>, folder: &Path, first: &str) -> Arc<dyn Sandbox> {
+    let path = client(folder, &docker().client, first);
+    let config = json!({"container": container.id, "docker_path": path});
     let factory = global_registry().lookup("docker_exec").unwrap();
     factory.build("box", config.as_object().unwrap()).unwrap()
 }
@@ -186,7 +187,7 @@ async fn a_command_that_was_not_begun_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let lost = |mode: &str| folder.path().join(mode);
     let lose = format!(
-        "for word; do case $word in collected | merged) mkdir {}/$word 2>/dev/null && exec </dev/null ;; esac; done",
+        "for word; do case $word in separate | merged) mkdir {}/$word 2>/dev/null && exec </dev/null ;; esac; done",
         folder.path().display()
     );
     let container = docker().container();
@@ -197,7 +198,7 @@ async fn a_command_that_was_not_begun_is_tried_again() {
     request.stdin = b"all of it, ".to_vec();
     let response = sandbox.spawn(request).await;
     assert_eq!((response.stdout, response.outcome), (b"all of it, here\n".to_vec(), Outcome::Exited(3)));
-    assert!(lost("collected").exists());
+    assert!(lost("separate").exists());
 
     let args = ["-c", "echo \"$WORD\"; exit 4"].map(str::to_owned).to_vec();
     let request =
@@ -402,7 +403,8 @@ async fn nobody_in_a_container_outlives_the_server() {
     let shared = tempfile::tempdir().unwrap();
     let container = docker().container_with(&as_arguments(&volumes(shared.path())));
     // Whoever watches over the calls gets there late. Its mark names no call.
-    let slow = client(shared.path(), "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac");
+    let slow =
+        client(shared.path(), &docker().client, "for last; do :; done\ncase $last in cs*-) sleep 1 ;; esac");
     let config = json!({"container": container.id, "docker_path": slow});
     nobody_outlives_the_server("docker_exec", &config, shared.path(), &STARTS).await;
 }
