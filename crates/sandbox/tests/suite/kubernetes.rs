@@ -18,7 +18,7 @@ fn config() -> Value {
     })
 }
 
-fn build(more: Value) -> Arc<dyn Sandbox> {
+pub(crate) fn build(more: Value) -> Arc<dyn Sandbox> {
     let mut config = config();
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     global_registry().lookup("kubectl_exec").unwrap().build("pod", config.as_object().unwrap()).unwrap()

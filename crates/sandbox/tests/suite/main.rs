@@ -4,6 +4,7 @@
 
 mod behaviour;
 mod caps;
+mod connections;
 mod denials;
 mod docker;
 mod elsewhere;
