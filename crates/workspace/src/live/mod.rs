@@ -213,7 +213,7 @@ impl Workspace {
         }
     }
 
-    /// Keeps the background from building the index while somebody walks because it is not there.
+    /// Keeps the background from its work while somebody waits for a look at everything.
     pub(crate) fn hurry(&self) -> Option<Hurry<'_>> {
         self.live.get().map(|live| live.gate.hurry())
     }

@@ -362,6 +362,8 @@ impl Snapshots {
     /// There is no such snapshot, or the disk failed; then everything is as it was, or else the error names the
     /// snapshot that is.
     pub fn restore(&self, name: &str, caller: &Caller) -> Result<Restored, SnapshotError> {
+        // What is about to change again need not be indexed before.
+        let _hurry = self.workspace.hurry();
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
         self.reload(&mut state)?;

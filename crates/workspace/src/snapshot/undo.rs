@@ -79,6 +79,7 @@ impl Snapshots {
     /// # Errors
     /// There is nothing to take back, its files were changed since by somebody else, or the disk failed.
     pub fn undo(&self, caller: &Caller, options: UndoOptions) -> Result<Undone, SnapshotError> {
+        let _hurry = self.workspace.hurry();
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
         let Found { delta, step, planned } =
