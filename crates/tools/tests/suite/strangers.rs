@@ -1,6 +1,7 @@
 //! What language servers do not know of by themselves, and names that they have several entries for.
 
 use crate::{
+    language_servers::bash,
     support::{Bench, Client, Setup},
     verify::equipment,
 };
@@ -133,6 +134,46 @@ const DUCKS: &str = "class Base:\n    def run(self) -> int:\n        return 1\n\
 
 /// Derived from those by ways around, or from something else.
 const DRAKES: &str = "import a\nfrom a import Base as Root\n\n\nclass Aliased(Root):\n    def run(self) -> int:\n        return 3\n\n\nSame = a.Child\n\n\nclass Grand(Same):\n    def run(self) -> int:\n        return 4\n\n\nclass Apart(list[a.Base]):\n    def run(self) -> int:\n        return 5\n\n\nclass Counts:\n    def __init__(self) -> None:\n        self.count = 0\n\n\nclass More(Counts):\n    def reset(self) -> None:\n        self.count = 1\n";
+
+/// gopls loads folders that it finds at its start, and later only what these import.
+#[tokio::test(flavor = "multi_thread")]
+async fn go_in_new_folders_is_known() {
+    let user = |name: &str| format!("package {name}\n\nimport \"ex.org/g/lib\"\n\nvar N = lib.Total()\n");
+    let bench = bench(&[
+        ("go.mod", "module ex.org/g\n\ngo 1.22\n"),
+        ("lib/lib.go", "package lib\n\nfunc Total() int { return 1 }\n"),
+        ("lib/x_test.go", &user("lib_test")),
+        ("cmd/main.go", &user("main")),
+    ]);
+    let client = bench.client();
+    let total = json!({"symbol": "Total"});
+    let text = client.ok("find_references", total.clone()).await;
+    assert!(text.starts_with("Found 3 reference(s)"), "{text}");
+    // a package, its tests apart, a folder of nothing but tests, one beside go.mod; and what is no package
+    bench.write("root.go", user("g"));
+    bench.write("a/a.go", user("a") + "\nfunc OnlyThere() {}\n");
+    bench.write("a/a_test.go", user("a_test"));
+    bench.write("a/deep/d_test.go", user("deep"));
+    bench.write("a/testdata/t.go", user("t"));
+    let text = client.ok("find_references", total.clone()).await;
+    assert!(text.starts_with("Found 7 reference(s)"), "{text}");
+    for file in ["root.go", "a/a.go", "a/a_test.go", "a/deep/d_test.go"] {
+        assert!(text.contains(&format!(" {file}:5:")), "{text}");
+    }
+    let text = client.ok("find_definition", json!({"symbol": "OnlyThere"})).await;
+    assert!(text.contains(" a/a.go:7:6 "), "{text}");
+    // as another branch has it: all that was known is gone
+    bash(&client, "mv lib new && sed -i s,ex.org/g/lib,ex.org/g/new, *.go */*.go */*/*.go").await;
+    let text = client.ok("find_references", total.clone()).await;
+    assert!(text.starts_with("Found 7 reference(s) for symbol at new/lib.go:3:6:"), "{text}");
+    assert!(text.contains(" new/x_test.go:5:"), "{text}");
+    // more than a server is shown one by one
+    for n in 0..50 {
+        bench.write(&format!("many/m{n}/m.go"), user("m").replace("g/lib", "g/new"));
+    }
+    let text = client.ok("find_references", total).await;
+    assert!(text.starts_with("Found 57 reference(s)"), "{text}");
+}
 
 /// What is built under other conditions is renamed where the server can tell, and named where it cannot.
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use super::{
     diagnostics::Said,
     memory,
     pool::Key,
-    strangers::Gathered,
-    told::{Asked, Told, on_disk},
+    strangers::{Gathered, of_server},
+    told::{Asked, Seen, Told, on_disk, source_of},
     trouble::Trouble,
 };
 use crate::{Call, Place, ProgressUpdate, ToolError, call::Pace, verify::Candidates};
@@ -35,6 +35,8 @@ const LOADING: Duration = Duration::from_secs(50);
 const ALIVE: Duration = Duration::from_secs(5);
 /// Bytes of a server's last words.
 const WORDS: usize = 2000;
+/// Files in new folders that gopls is shown; for more it is started anew.
+const UNLOADED: usize = 32;
 /// How often a server is looked after.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -394,8 +396,18 @@ impl Running {
         position: Position,
     ) -> Result<Vec<Location>, Trouble> {
         let params = json!({"textDocument": {"uri": to_uri(&self.theirs(file))}, "position": position});
+        self.places(call, "textDocument/definition", params).await
+    }
+
+    /// The places that an answer names; none when the server refuses to answer.
+    pub(super) async fn places(
+        &self,
+        call: &Call,
+        method: &str,
+        params: Value,
+    ) -> Result<Vec<Location>, Trouble> {
         let asked = async {
-            match self.client.request("textDocument/definition", params).await {
+            match self.client.request(method, params).await {
                 Err(::lsp::Error::Refused { .. }) => Ok(Value::Null),
                 answer => answer,
             }
@@ -458,14 +470,16 @@ impl Running {
     pub(super) async fn sync_telling(&self, call: &Call, shown: &[ContainedPath]) -> Result<Synced, Trouble> {
         let mut told = Arc::clone(&self.told).lock_owned().await;
         let open: HashSet<PathBuf> = self.client.open().iter().filter_map(|path| self.ours(path)).collect();
-        let wanted = shown.to_vec();
+        let (wanted, key) = (shown.to_vec(), self.key.clone());
+        let go = self.client.kind() == Kind::Gopls;
         let look = move |call: &Call| {
             let asked = Asked { open: &open, shown: &wanted };
             let seen = told.look(&call.workspace, &asked)?;
-            Ok((told, open, seen))
+            let new = seen.as_ref().filter(|_| go).map(|seen| unloaded(call, &key, &told, seen));
+            Ok((told, open, seen, new.unwrap_or_default()))
         };
-        let (mut told, open, seen) = call.paced(&self.pace, look).await?;
-        let Some(seen) = seen else {
+        let (mut told, open, seen, unloaded) = call.paced(&self.pace, look).await?;
+        let Some(seen) = seen.filter(|_| unloaded.len() <= UNLOADED) else {
             let why = format!("{} must look at everything again", self.name);
             self.end(&why);
             return Err(Trouble::Gone(why));
@@ -489,6 +503,13 @@ impl Running {
         self.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
         let now = |path: &Path| self.ours(path).map_or(OnDisk::Other, |file| on_disk(&self.workspace, &file));
         self.in_time(call, self.client.absorb(&changes, now)).await?;
+        for (path, text) in &unloaded {
+            self.client.show(&self.theirs(path), text);
+        }
+        for (path, _) in &unloaded {
+            // It loads a file's package when it is asked about the file.
+            self.leads(call, path, Position { line: 0, character: 0 }).await?;
+        }
         if self.client.takes_files() {
             for (path, text) in shown.iter().zip(&seen.shown) {
                 self.in_time(call, self.client.present(&self.theirs(path.relative()), text)).await?;
@@ -496,4 +517,19 @@ impl Running {
         }
         Ok(Synced { texts: seen.shown, changed: seen.changed.into_keys().collect() })
     }
+}
+
+/// What gopls must be shown to know of: it loads the folders that it finds at its start, and of those that come later
+/// only what others import. More than are shown when they are too many.
+fn unloaded(call: &Call, key: &Key, told: &Told, seen: &Seen) -> Vec<(PathBuf, String)> {
+    // As `go list ./...` has it.
+    let skipped = |path: &PathBuf| {
+        let folders = path.parent().into_iter().flat_map(Path::iter).filter_map(|name| name.to_str());
+        folders.into_iter().any(|name| name.starts_with(['.', '_']) || name == "testdata" || name == "vendor")
+    };
+    let new = told.in_new_folders(&call.workspace, seen).into_iter().filter(|path| !skipped(path));
+    let new = of_server(call, key, new).into_iter().take(UNLOADED + 1);
+    new.filter_map(|path| Some((source_of(&call.workspace, &path, u64::MAX)?, path)))
+        .map(|(text, path)| (path, text))
+        .collect()
 }

@@ -153,6 +153,19 @@ impl Told {
         gone.chain(other.map(|(path, _)| path)).cloned().collect()
     }
 
+    /// Sources among what changed that are new, in folders that had none.
+    pub(super) fn in_new_folders(&self, workspace: &Workspace, seen: &Seen) -> Vec<PathBuf> {
+        let is_new = |path: &&PathBuf| !self.files.contains_key(*path) && self.detector.owns(path);
+        let there = seen.changed.iter().filter(|(_, now)| now.is_some()).map(|(path, _)| path);
+        let mut new: Vec<&PathBuf> = there.filter(is_new).collect();
+        if !new.is_empty() {
+            let sources = self.files.keys().filter(|path| self.detector.owns(path));
+            let known: HashSet<&Path> = sources.filter_map(|path| path.parent()).collect();
+            new.retain(|path| path.parent().is_none_or(|folder| !known.contains(folder)));
+        }
+        new.into_iter().filter(|path| !workspace.leaves_out(path)).cloned().collect()
+    }
+
     /// What became of a file that changed.
     pub(super) fn becomes(&mut self, relative: &Path, is_there: bool) -> ChangeKind {
         let known = self.files.contains_key(relative);
