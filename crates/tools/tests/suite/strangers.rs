@@ -175,6 +175,56 @@ async fn go_in_new_folders_is_known() {
     assert!(text.starts_with("Found 57 reference(s)"), "{text}");
 }
 
+/// Servers list only so many symbols of a name, and do not always tell what they are in.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_is_found_by_what_it_is_in() {
+    let bench = bench(&[
+        ("go/go.mod", "module ex.org/g\n\ngo 1.22\n"),
+        ("web/tsconfig.json", "{}"),
+        ("web/package.json", "{}"),
+    ]);
+    for n in 100..240 {
+        let go = format!(
+            "package p{n}\n\ntype T{n} struct{{}}\n\nfunc (T{n}) Get() int {{ return 1 }}\n\nfunc New() T{n} {{ return T{n}{{}} }}\n\nfunc Zip() {{}}\n"
+        );
+        bench.write(&format!("go/p{n}/t.go"), go);
+    }
+    bench.write("go/zip/zip.go", "package zip\n\nfunc zip() {}\n");
+    for n in 300..340 {
+        bench.write(
+            &format!("web/src/p{n}.ts"),
+            format!("export class T{n} {{\n  get(): number {{\n    return 1;\n  }}\n}}\n"),
+        );
+    }
+    let client = bench.client();
+    // what has no name of its own is not what it is in
+    bench.write(
+        "web/src/bag.ts",
+        "export class Bag {\n  fill(o: object) {\n    return { ...o, a: 1 };\n  }\n  *[Symbol.iterator]() {\n    yield 1;\n  }\n}\n",
+    );
+    for (symbol, place) in [
+        ("Bag", "web/src/bag.ts:1:14"),
+        ("Bag.fill", "web/src/bag.ts:2:3"),
+        ("T100.Get", "go/p100/t.go:5:13"),
+        ("T175.Get", "go/p175/t.go:5:13"),
+        ("(T239).Get", "go/p239/t.go:5:13"),
+        ("p133.New", "go/p133/t.go:7:6"),
+        ("p208.New", "go/p208/t.go:7:6"),
+        ("zip", "go/zip/zip.go:3:6"),
+        ("T320.get", "web/src/p320.ts:2:3"),
+        ("T339.get", "web/src/p339.ts:2:3"),
+    ] {
+        let text = client.ok("find_definition", json!({"symbol": symbol})).await;
+        let expected = format!("Found 1 definition(s) for symbol at {place}:");
+        assert!(text.starts_with(&expected), "{symbol}: {text}");
+        let file = place.split(':').next().unwrap();
+        let text = client.ok("find_definition", json!({"symbol": symbol, "file_path": file})).await;
+        assert!(text.starts_with(&expected), "{symbol} in {file}: {text}");
+    }
+    let text = client.err("find_definition", json!({"symbol": "New"})).await;
+    assert!(text.starts_with("find_definition: New is ambiguous:\n"), "{text}");
+}
+
 /// What is built under other conditions is renamed where the server can tell, and named where it cannot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rename_tells_what_it_leaves_behind() {

@@ -22,6 +22,13 @@ pub(super) fn parts(name: &str) -> Vec<String> {
     plain.split(['.', ':', '#', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
+/// The parts of a name that a server gives. What has none (`<unknown>` for a spread, `[Symbol.iterator]`) is a part of
+/// its own: it must not be taken for what it is in.
+pub(super) fn own_parts(name: &str) -> Vec<String> {
+    let parts = parts(name);
+    if parts.is_empty() { vec![name.to_owned()] } else { parts }
+}
+
 /// A name and the line that may stand behind it: `Foo:12`, `T::foo:12:5`, as the tools that edit list them.
 pub(super) fn placed(name: &str) -> (&str, Option<u32>) {
     let number = |name: &'_ str| -> Option<(usize, u32)> {
@@ -145,7 +152,7 @@ impl Named {
 pub(super) fn flat(symbols: &[DocumentSymbol]) -> Vec<Named> {
     fn add(symbols: &[DocumentSymbol], above: &[String], depth: usize, all: &mut Vec<Named>) {
         for symbol in symbols {
-            let path: Vec<String> = above.iter().cloned().chain(parts(&symbol.name)).collect();
+            let path: Vec<String> = above.iter().cloned().chain(own_parts(&symbol.name)).collect();
             let children = symbol.children.as_deref().unwrap_or_default();
             all.push(Named {
                 parts: path.clone(),
@@ -193,6 +200,10 @@ mod tests {
         assert_eq!(parts("impl Display for Shape<'a>"), ["Shape"]);
         assert_eq!(parts("impl<T> Stack<T>"), ["Stack"]);
         assert_eq!(parts("implode"), ["implode"]);
+        assert_eq!(
+            (own_parts("T.Foo"), own_parts("<unknown>")),
+            (parts("T.Foo"), vec!["<unknown>".to_owned()])
+        );
         assert_eq!((placed("T::foo"), placed("a:b")), (("T::foo", None), ("a:b", None)));
         for name in ["T::foo:12", "T::foo:12:5", " T::foo:12"] {
             assert_eq!(placed(name), ("T::foo", Some(12)), "{name}");

@@ -6,15 +6,17 @@ use super::{
     names,
     pool::Key,
     show, strangers,
+    told::source_of,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
+use ::code::{Depth, Language, Reader, Symbol};
 use ::lsp::{Location, Position, outline, symbols};
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use std::{fmt::Write as _, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
+use std::{collections::HashSet, fmt::Write as _, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
 use workspace::{GlobQuery, GrepQuery, OutputMode};
 
 /// Symbols that are shown.
@@ -23,6 +25,8 @@ const SHOWN: usize = 50;
 const FILES: usize = 50_000;
 /// Files that are looked into for a name with a path before it.
 const INTO: usize = 12;
+/// Files that are parsed to see whether they declare a name.
+const PARSED: usize = 2000;
 
 /// Finds symbols by name.
 pub(crate) struct WorkspaceSymbols;
@@ -88,7 +92,7 @@ pub(super) async fn exactly(
     let name = names::last(symbol).to_owned();
     let word = name.clone();
     let files = call.blocking(move |call| Ok(files_with(call, &[&word]))).await?;
-    let Answers { mut hits, problems, unasked, .. } =
+    let Answers { mut hits, cuts, problems, unasked } =
         ask_all(call, tool, &name, files.clone(), files.clone()).await?;
     // What a link outside leads to is named, but cannot be asked about.
     hits.retain(|hit| call.workspace.resolve(&hit.file).is_ok());
@@ -105,15 +109,63 @@ pub(super) async fn exactly(
     let vague: Vec<&Hit> = others.iter().copied().filter(|hit| hit.path.len() < wanted.len()).collect();
     let (vague, others) = (files_of(&vague), files_of(&others));
     hits.retain(|hit| names::ends_with(&hit.path, &wanted));
+    let vague = declaring_first(call, &wanted, vague).await?.0;
     hits.extend(within(call, tool, &wanted, vague).await?);
     if hits.is_empty() && wanted.len() > 1 {
-        hits = within(call, tool, &wanted, if others.is_empty() { files } else { others }).await?;
+        let others = if others.is_empty() { files.clone() } else { others };
+        let others = declaring_first(call, &wanted, others).await?.0;
+        hits = within(call, tool, &wanted, others).await?;
+    }
+    // A list that was cut may lack the one that is meant, or another of its name.
+    if !cuts.is_empty() && hits.iter().all(|hit| hit.file == hits[0].file) {
+        let known = hits.first().map(|hit| PathBuf::from(&hit.file));
+        let files = files.into_iter().filter(|file| Some(file) != known.as_ref()).collect();
+        let (mut files, declaring) = declaring_first(call, &wanted, files).await?;
+        files.truncate(declaring);
+        hits.extend(within(call, tool, &wanted, files).await?);
     }
     hits.dedup_by(|a, b| a.shown == b.shown);
     match problems.into_iter().next() {
         Some(problem) if hits.is_empty() => Err(ToolError::caller(problem).into()),
         _ => Ok((hits, unasked)),
     }
+}
+
+/// These files, those that declare what a path of names means before the others; and how many those are. Servers are
+/// asked about few files, and many may have the name.
+async fn declaring_first(
+    call: &Call,
+    wanted: &[String],
+    mut files: Vec<PathBuf>,
+) -> Result<(Vec<PathBuf>, usize), Trouble> {
+    let wanted = wanted.to_vec();
+    let look = move |call: &Call| {
+        let mut reader = Reader::default();
+        let mut parsed = 0;
+        let mut declares = |file: &PathBuf| {
+            let language = Language::of_path(file)?;
+            let text = source_of(&call.workspace, file, u64::MAX)?;
+            let path = file.to_string_lossy();
+            let stands = |part: &String| text.contains(part.as_str()) || path.contains(part.as_str());
+            // Of what it is in, the nearest stands there as well, or is the file's module.
+            if !wanted.iter().rev().take(2).all(stands) || parsed >= PARSED {
+                return None;
+            }
+            parsed += 1;
+            let package = names::package(file, &text);
+            let symbols = reader.parse(language, text.as_bytes())?.outline(Depth::Items);
+            let meant = |symbol: &Symbol| {
+                Some(&symbol.name) == wanted.last()
+                    && names::fits(&names::parts(&symbol.path()), &wanted, file, package)
+            };
+            symbols.iter().any(meant).then_some(())
+        };
+        let declaring: HashSet<PathBuf> =
+            files.iter().filter(|file| declares(file).is_some()).cloned().collect();
+        files.sort_by_key(|file| !declaring.contains(file));
+        Ok((files, declaring.len()))
+    };
+    Ok(call.blocking(look).await?)
 }
 
 /// The symbols of these files that a path of names means.
@@ -210,7 +262,7 @@ async fn ask_all(
         let shown = show::places(call, &server, &places, None).await;
         let hit = |(symbol, shown): (::lsp::Symbol, show::Shown)| {
             let path =
-                names::parts(&symbol.container).into_iter().chain(names::parts(&symbol.name)).collect();
+                names::parts(&symbol.container).into_iter().chain(names::own_parts(&symbol.name)).collect();
             Hit {
                 file: show::name(&server, &symbol.location.path),
                 position: symbol.location.range.start,
