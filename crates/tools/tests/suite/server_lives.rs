@@ -209,6 +209,16 @@ async fn python_by(program: &str, name: &str, finds_types: bool) {
     );
     let now = fs::read_to_string(bench.root().join("kinds.py")).unwrap();
     assert_eq!(now, kinds.replacen("run", "go", 1), "{program}");
+    // What is passed on under its own name is the same thing behind that.
+    bench.write("motor.py", "class Motor:\n    pass\n");
+    bench.write("api.py", "from motor import Motor as Motor\n");
+    bench.write("car.py", "from api import Motor\n\nwheel = Motor()\n");
+    let rename = json!({"file_path": "motor.py", "symbol": "Motor", "new_name": "Drive", "apply": true});
+    let text = client.ok("rename_symbol", rename).await;
+    for file in ["api.py", "car.py"] {
+        let now = fs::read_to_string(bench.root().join(file)).unwrap();
+        assert!(!now.contains("Motor"), "{program}: {file}: {now}\n{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -225,6 +225,32 @@ async fn one_of_many_is_found_by_what_it_is_in() {
     assert!(text.starts_with("find_definition: New is ambiguous:\n"), "{text}");
 }
 
+/// An interface and what implements it: gopls renames both only where it sees one assigned to the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_go_rename_names_implementations() {
+    let bench = bench(&[
+        ("go.mod", "module ex.org/g\n\ngo 1.22\n"),
+        (
+            "lib/lib.go",
+            "package lib\n\ntype Shape interface {\n\tArea() int\n}\n\nfunc Sum(s Shape) int { return s.Area() }\n",
+        ),
+        (
+            "sq/sq.go",
+            "package sq\n\ntype Sq struct{}\n\nfunc (Sq) Area() int { return 1 }\n\ntype Other struct{}\n\nfunc (Other) Area() string { return \"\" }\n",
+        ),
+        (
+            "cmd/main.go",
+            "package main\n\nimport (\n\t\"ex.org/g/lib\"\n\t\"ex.org/g/sq\"\n)\n\nfunc main() { println(lib.Sum(sq.Sq{})) }\n",
+        ),
+    ]);
+    let client = bench.client();
+    let text = client.ok("rename_symbol", json!({"symbol": "Shape.Area", "new_name": "Size"})).await;
+    assert!(text.contains("\n1 place(s) keep the name, since gopls "), "{text}");
+    assert!(text.ends_with("(overrides, implementations, fixtures): sq/sq.go:5:11"), "{text}");
+    let text = client.err("rename_symbol", json!({"symbol": "Sq.Area", "new_name": "Size"})).await;
+    assert!(text.contains("no longer assignable to interface Shape"), "{text}");
+}
+
 /// What is built under other conditions is renamed where the server can tell, and named where it cannot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rename_tells_what_it_leaves_behind() {
@@ -243,6 +269,14 @@ async fn a_rename_tells_what_it_leaves_behind() {
         ("python/pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n"),
         ("python/a.py", DUCKS),
         ("python/b.py", DRAKES),
+        (
+            "python/conftest.py",
+            "import pytest\n\n\n@pytest.fixture(scope=\"session\")\ndef engine() -> int:\n    return 1\n\n\n@pytest.fixture\ndef car(engine: int) -> int:\n    return engine\n",
+        ),
+        (
+            "python/test_a.py",
+            "def test_it(engine):\n    assert engine\n\n\ndef test_other():\n    engine = 2\n    assert engine\n",
+        ),
         ("web/package.json", "{}"),
         ("web/tsconfig.json", "{}"),
         (
@@ -284,7 +318,11 @@ async fn a_rename_tells_what_it_leaves_behind() {
     assert!(text.ends_with(left), "{text}");
     let count = json!({"file_path": "python/b.py", "line": 25, "symbol": "count", "new_name": "sum"});
     let text = client.ok("rename_symbol", count).await;
-    assert!(text.ends_with("(overrides): python/b.py:30:14"), "{text}");
+    assert!(text.ends_with("(overrides, implementations, fixtures): python/b.py:30:14"), "{text}");
+    // Who takes a fixture names it as a parameter.
+    let text = client.ok("rename_symbol", rename("python/conftest.py", "engine:5", "motor")).await;
+    assert!(text.contains("\n2 place(s) keep the name, since "), "{text}");
+    assert!(text.ends_with(": python/conftest.py:10:9, python/test_a.py:1:13"), "{text}");
     let module = "pub mod shape;\n";
     bench.write("rust/src/lib.rs", read(&bench, "rust/src/lib.rs") + module);
     let text = client.err("rename_symbol", rename("rust/src/lib.rs", "shape", "form")).await;

@@ -228,7 +228,7 @@ fn breaks(file: &Renamed) -> Option<String> {
 }
 
 /// Where to ask: gopls renames all of a generic type's method only at its declaration.
-async fn origin(call: &Call, spot: &Spot) -> Result<serde_json::Value, Trouble> {
+pub(super) async fn origin(call: &Call, spot: &Spot) -> Result<serde_json::Value, Trouble> {
     let server = &spot.ready.server;
     if server.client.kind() != Kind::Gopls {
         return Ok(spot.params());

@@ -4,7 +4,7 @@
 use super::{
     ask::Spot,
     family::{self, Class, Family, Member},
-    rename::Found,
+    rename::{Found, origin},
     strangers::{of_server, shared},
     trouble::Trouble,
     workspace_symbols::files_with,
@@ -33,6 +33,8 @@ struct Left {
     declares: bool,
     /// The class in Python that it names a member of, and how.
     member: Option<(Class, Member)>,
+    /// It names a parameter in Python.
+    parameter: bool,
 }
 
 /// What was looked at.
@@ -42,6 +44,8 @@ struct Looked {
     more: usize,
     /// The classes in Python whose members get the new name, and what they are called.
     classes: HashMap<Class, String>,
+    /// A fixture of pytest gets the new name: parameters that are called so ask for it.
+    fixture: bool,
 }
 
 /// Renames what the server knows at a place but passed over; the rest in words, beginning with a line break.
@@ -75,7 +79,7 @@ pub(super) async fn complete(
         found.sort_by_key(|file| std::cmp::Reverse(shared(file, &near)));
         Ok(look(call, &found, &names, &known, encoding))
     };
-    let Looked { places, more, classes } = call.blocking(look).await?;
+    let Looked { places, more, classes, fixture } = call.blocking(look).await?;
     let mut shown: Vec<ContainedPath> = places.iter().map(|left| left.file.clone()).collect();
     shown.dedup();
     if !shown.is_empty() {
@@ -83,7 +87,12 @@ pub(super) async fn complete(
         server.settle(call).await?;
     }
     let mut unseen = Vec::new();
-    let go = server.key.language == "go";
+    let (go, python) = (server.key.language == "go", server.key.language == "python");
+    let all_known = |leads: &[Option<(PathBuf, Position)>]| {
+        leads.iter().all(|lead| lead.as_ref().is_some_and(|at| edited.contains(at)))
+    };
+    let implementations =
+        if go && !places.is_empty() { implementations(call, spot).await? } else { HashSet::new() };
     let mut family = Family::of(call, server, classes).await?;
     for left in places {
         let found = server.leads(call, left.file.relative(), left.range.start).await?;
@@ -100,14 +109,32 @@ pub(super) async fn complete(
             Some((class, Member::Used)) if found.iter().any(itself) => family.has(class).await?,
             _ => false,
         };
+        let asks_for_it = fixture && left.parameter;
         let here = Some((file.to_owned(), at));
-        if leads.is_empty() || (go && left.declares && leads == [here]) || overrides {
+        let implements = !left.declares && here.as_ref().is_some_and(|here| implementations.contains(here));
+        if leads.is_empty()
+            || (go && left.declares && leads == [here])
+            || overrides
+            || implements
+            || asks_for_it
+        {
             unseen.push(left.shown);
-        } else if go && leads.iter().flatten().any(|at| edited.contains(at)) {
+        } else if (go && leads.iter().flatten().any(|at| edited.contains(at)))
+            || (python && all_known(&leads))
+        {
             add(call, files, &left.file, TextEdit { range: left.range, new_text: new.to_owned() }).await?;
         }
     }
     Ok(said(server.name, &unseen, more))
+}
+
+/// Methods in Go that implement the one at a spot, or that it implements: gopls gives them its name only where it sees
+/// one assigned to the other.
+async fn implementations(call: &Call, spot: &Spot) -> Result<HashSet<(PathBuf, Position)>, Trouble> {
+    let server = &spot.ready.server;
+    let params = origin(call, spot).await?;
+    let found = server.places(call, "textDocument/implementation", params).await?;
+    Ok(found.into_iter().filter_map(|at| Some((server.ours(&at.path)?, at.range.start))).collect())
 }
 
 fn said(server: &str, unseen: &[String], more: usize) -> String {
@@ -117,7 +144,7 @@ fn said(server: &str, unseen: &[String], more: usize) -> String {
         let etc = if unseen.len() > NAMED { ", …" } else { "" };
         text = format!(
             "\n{} place(s) keep the name, since {server} cannot tell what they mean (built under other conditions, of \
-             no known type) or takes them for something else (overrides): {named}{etc}",
+             no known type) or takes them for something else (overrides, implementations, fixtures): {named}{etc}",
             unseen.len()
         );
     }
@@ -144,7 +171,8 @@ fn look(
     encoding: Encoding,
 ) -> Looked {
     let mut reader = Reader::default();
-    let mut looked = Looked { places: Vec::new(), more: 0, classes: classes(call, edited, encoding) };
+    let (classes, fixture) = in_python(call, edited, encoding);
+    let mut looked = Looked { places: Vec::new(), more: 0, classes, fixture };
     for (n, file) in files.iter().enumerate() {
         let Some(language) = Language::of_path(file) else { continue };
         let Ok(path) = call.workspace.resolve(file) else { continue };
@@ -160,6 +188,11 @@ fn look(
             let (class, how) = family::class_of(&symbols, &text, byte)?;
             let line = lines.position(class.name_at.start, encoding).line;
             (language == Language::Python).then(|| ((file.clone(), line), how))
+        };
+        let parameter = |byte: usize| {
+            let takes =
+                |it: &Symbol| it.kind.is_callable() && (it.name_at.end..it.signature.end).contains(&byte);
+            language == Language::Python && symbols.iter().any(takes)
         };
         for name in names {
             for byte in parsed.uses(name, usize::MAX) {
@@ -179,6 +212,7 @@ fn look(
                     shown: format!("{path}:{line}:{col}"),
                     declares: top(byte),
                     member: member(byte),
+                    parameter: parameter(byte),
                 });
             }
         }
@@ -186,25 +220,34 @@ fn look(
     looked
 }
 
-/// The classes in Python whose members are edited, and what they are called.
-fn classes(call: &Call, edited: &HashSet<(PathBuf, Position)>, encoding: Encoding) -> HashMap<Class, String> {
+/// The classes in Python whose members are edited, and what they are called; and whether a fixture of pytest is.
+fn in_python(
+    call: &Call,
+    edited: &HashSet<(PathBuf, Position)>,
+    encoding: Encoding,
+) -> (HashMap<Class, String>, bool) {
     let mut files: HashMap<&PathBuf, Vec<Position>> = HashMap::new();
     for (file, at) in edited.iter().filter(|(file, _)| Language::of_path(file) == Some(Language::Python)) {
         files.entry(file).or_default().push(*at);
     }
-    let mut found = HashMap::new();
+    let (mut found, mut fixture) = (HashMap::new(), false);
     for (file, places) in files {
         let Some(text) = super::told::source_of(&call.workspace, file, u64::MAX) else { continue };
         let lines = Lines::of(&text);
         let symbols = outline(Language::Python, text.as_bytes(), Depth::Items);
         for at in places {
-            if let Some((class, _)) = family::class_of(&symbols, &text, lines.byte(at, encoding)) {
+            let byte = lines.byte(at, encoding);
+            if let Some((class, _)) = family::class_of(&symbols, &text, byte) {
                 let line = lines.position(class.name_at.start, encoding).line;
                 found.insert((file.clone(), line), class.name.clone());
             }
+            let here = symbols.iter().find(|it| it.name_at.start == byte && it.kind.is_callable());
+            let head = here.and_then(|it| text.get(it.full.start..it.name_at.start)).unwrap_or_default();
+            fixture |=
+                head.lines().any(|line| line.trim_start().starts_with('@') && line.contains("fixture"));
         }
     }
-    found
+    (found, fixture)
 }
 
 /// Adds an edit of a file.
