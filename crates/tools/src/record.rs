@@ -117,7 +117,7 @@ impl Call {
         }
         let caller = caller(self, tool, &path.to_string());
         let kept = self.host().snapshots.of(&self.workspace).ok()?;
-        let noted = kept.remember(kept.snapshots.note(&caller, path, before)).flatten()?;
+        let noted = kept.remember(kept.snapshots.note(&caller, path, before))?;
         Some(FileNote { kept, noted })
     }
 

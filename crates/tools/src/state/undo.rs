@@ -74,8 +74,8 @@ impl Tool for Undo {
         if !not_undone.is_empty() {
             let names = not_undone.join(", ");
             text.push_str(&format!(
-                "\nNOT undone, for what was or is above 64 MiB or out of sight (not readable, in a repository of its own) \
-                 is not kept for undo: {names}"
+                "\nNOT undone, for what was or is ignored, above 64 MiB or out of sight (not readable, in a repository of \
+                 its own) is not kept for undo: {names}"
             ));
         }
         text.push_str(&format!("\nto take this undo back: snapshot_restore {}", undone.before));

@@ -185,22 +185,20 @@ impl Snapshots {
         caller: &Caller,
         path: &ContainedPath,
         before: Option<&[u8]>,
-    ) -> Result<Option<Noted>, SnapshotError> {
-        // Content of ignored files is kept nowhere.
+    ) -> Result<Noted, SnapshotError> {
+        // Content of ignored files is kept nowhere; that a call changed one is.
         let relative = path.relative();
-        if !self.workspace.live_knows(relative) && walk::leaves_out_file(&self.workspace, relative) {
-            return Ok(None);
-        }
+        let kept = self.workspace.live_knows(relative) || !walk::leaves_out_file(&self.workspace, relative);
         let mode = self.workspace.lstat(relative).ok().and_then(|stat| look::mode(&stat));
         let call = new_call();
         self.pending.edit(Edit {
             call: call.clone(),
             caller: caller.clone(),
             path: relative.as_os_str().as_bytes().to_vec(),
-            before: before.map(|before| (mode.unwrap_or(Mode::File), before.to_vec())),
+            before: before.filter(|_| kept).map(|before| (mode.unwrap_or(Mode::File), before.to_vec())),
             after: After::InFlight,
         })?;
-        Ok(Some(Noted { call }))
+        Ok(Noted { call })
     }
 
     /// The file was changed to `after`, or was not changed at all.
@@ -400,6 +398,11 @@ impl Snapshots {
         let large = content.is_some_and(|content| content.len() as u64 > AUTOMATIC_LIMIT);
         let left_out = batch.left_out.entry(edit.path.clone());
         if large || *left_out.or_insert_with(|| walk::leaves_out_file(&self.workspace, as_path(&edit.path))) {
+            // Nothing of it is kept but that it was changed: an earlier call must not be taken for the last one.
+            if content.is_some() {
+                state.left_out.insert(edit.path.clone());
+                return self.make_step(state, batch, Note::new(By::Call(edit.call.clone()), &edit.caller));
+            }
             return Ok(());
         }
         let before = self.entry_of(batch, edit)?;
@@ -439,7 +442,16 @@ impl Snapshots {
         let last = batch.steps.last().or(state.steps.last());
         let left_out = std::mem::take(&mut state.left_out);
         // Taking a call back is a step even when nothing was left to do, or it would be taken back for ever.
-        let told = !left_out.is_empty() || matches!(note.by, By::Undo(_));
+        // What nobody can take back anyway, or was told by this call before, is no reason for one: what goes on for
+        // long would push out all others.
+        let told = match &note.by {
+            By::Undo(_) => true,
+            By::Base | By::Outside => false,
+            By::Call(_) => {
+                let said = last.filter(|last| last.note.by == note.by).map(|last| &last.note.left_out);
+                !said.map_or(left_out.is_empty(), |said| left_out.is_subset(said))
+            }
+        };
         if last.is_some_and(|last| last.tree == tree) && !told {
             return Ok(());
         }

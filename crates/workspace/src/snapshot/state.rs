@@ -109,7 +109,7 @@ impl State {
         // Nor can anything be put back where nobody may look any more.
         let seen = |path: &&Vec<u8>| self.seen.get(path).is_some() || self.seen.folder(path).is_some();
         if self.known {
-            self.left_out.extend(found.closed.iter().filter(seen).cloned());
+            self.left_out.extend(found.closed.iter().filter(seen).chain(&found.elsewhere).cloned());
         }
         self.closed.extend(found.closed.iter().cloned());
         let files = found.files.iter().map(|(path, _)| path);

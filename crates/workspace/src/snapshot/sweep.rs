@@ -51,6 +51,8 @@ pub(super) struct Found {
     pub(super) closed: Vec<Vec<u8>>,
     /// Folders that were repositories of their own and are none any more.
     pub(super) opened: Vec<Vec<u8>>,
+    /// Repositories in the workspace in which something changed, as far as the journal tells.
+    pub(super) elsewhere: Vec<Vec<u8>>,
 }
 
 /// What decides about names without being among them.
@@ -76,6 +78,15 @@ impl Surroundings {
             (path, stamp)
         };
         Self { probes: probes.into_iter().map(look).collect(), nested }
+    }
+
+    /// Repositories of which files are named, apart from what is git's own.
+    fn named_in(&self, named: &[PathBuf]) -> Vec<Vec<u8>> {
+        let holds = |folder: &PathBuf| {
+            named.iter().any(|path| path.strip_prefix(folder).is_ok_and(|inside| !guarded::in_git(inside)))
+        };
+        let found = self.nested.iter().filter(|folder| holds(folder));
+        found.map(|folder| folder.as_os_str().as_bytes().to_vec()).collect()
     }
 
     /// Whether what was found before can still be compared with what is there.
@@ -260,7 +271,7 @@ impl Sweep<'_> {
         if named.len() > MANY_NAMES || named.iter().any(|path| decides(path) || path.ends_with(".git")) {
             return self.stamps(around);
         }
-        let mut found = Found::default();
+        let mut found = Found { elsewhere: around.named_in(&named), ..Found::default() };
         let mut files = Vec::new();
         if !self.sort_out(&[named, self.extra.clone()].concat(), &mut files, &mut found)? {
             return self.all(around);

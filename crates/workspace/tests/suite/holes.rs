@@ -113,7 +113,7 @@ fn what_sent_no_event_is_kept_before_anything_is_written_over() {
     // it is another file now
     python.run("m.close(); f=os.open('mapped',os.O_RDWR); m=mmap.mmap(f,8192); os.close(f)");
     let path = pair.live.resolve("named").unwrap();
-    let noted = snapshots.note(&who, &path, Some(b"two")).unwrap().unwrap();
+    let noted = snapshots.note(&who, &path, Some(b"two")).unwrap();
     pair.put("named", "three");
     snapshots.noted(&noted, Some(b"three"[..].into()));
     python.run("m[200:205]=b'world'");

@@ -76,7 +76,7 @@ fn note(workspace: &Workspace, snapshots: &Snapshots, session: &str, path: &str,
     let path = workspace.resolve(path).unwrap();
     let mut noted = None;
     let written = workspace.update::<()>(&path, Expected::Anything, |old| {
-        noted = snapshots.note(&by(session, "Edit"), &path, old).unwrap();
+        noted = Some(snapshots.note(&by(session, "Edit"), &path, old).unwrap());
         Ok(content.as_bytes().to_vec())
     });
     if let Some(noted) = noted {
@@ -137,7 +137,7 @@ fn a_folder_made_for_a_file_goes_with_it() {
         history.place.write("a", "0");
         history.call("s", || {});
         let path = history.workspace.resolve("new/er/b").unwrap();
-        let noted = history.snapshots.note(&by("s", "Write"), &path, None).unwrap().unwrap();
+        let noted = history.snapshots.note(&by("s", "Write"), &path, None).unwrap();
         history.place.write("new/er/b", "b");
         history.call("s", || {});
         history.snapshots.noted(&noted, Some(b"b"[..].into()));
@@ -350,6 +350,8 @@ fn a_file_that_was_ignored_before_stays() {
     }
     // Content of ignored files is kept nowhere.
     history.edit("s", "secret.log", "hidden");
+    let undone = history.undo("s").unwrap();
+    assert_eq!((undone.changes, undone.left_out), (vec![], vec!["secret.log".into()]));
     assert!(matches!(history.undo("s"), Err(SnapshotError::NothingToUndo { .. })));
 }
 
@@ -550,4 +552,71 @@ fn whatever_was_done_goes_back_by_events_alone() {
             assert_eq!(&history.place.state(), state, "seed {seed}, step {n}\n{}", log());
         }
     }
+}
+
+/// Else an earlier call, which nobody meant, would go instead of it.
+#[test]
+fn a_call_that_changed_what_is_not_kept_is_still_the_last_one() {
+    for live in [false, true] {
+        let history = History::new(live);
+        let Place { root, .. } = &history.place;
+        for (name, content) in [("a", "0"), (".gitignore", "*.log\n"), ("x.log", "0"), ("lib/v", "0")] {
+            history.place.write(name, content);
+        }
+        history.place.write("lib/.git/HEAD", "ref: refs/heads/main\n");
+        history.edit("s", "a", "1");
+        for name in ["x.log", "lib/v"] {
+            history.edit("s", name, "1");
+            let undone = history.undo("s").unwrap();
+            assert_eq!((undone.changes, undone.left_out), (vec![], vec![name.into()]), "live {live}");
+            assert_eq!((history.read("a").as_str(), history.read(name).as_str()), ("1", "1"));
+        }
+        // Content of what is ignored is kept nowhere.
+        history.edit("s", "x.log", "secret of the log");
+        let mut kept = Command::new("grep");
+        kept.args(["-rac", "secret of the log"]).arg(&history.place.store);
+        let kept = String::from_utf8(kept.stdout(Stdio::piped()).output().unwrap().stdout).unwrap();
+        assert!(kept.lines().all(|line| line.ends_with(":0")), "{kept}");
+        history.undo("s").unwrap();
+        if live {
+            history.call("s", || {
+                history.place.write("lib/v", "2");
+                history.place.write("lib/new", "2");
+                history.place.write("lib/.git/index", "2");
+            });
+            let undone = history.undo("s").unwrap();
+            assert_eq!((undone.changes, undone.left_out), (vec![], vec!["lib".into()]));
+        }
+        history.call("s", || fs::write(root.join("lib/.git/index"), "3").unwrap());
+        assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "a".into())], "live {live}");
+        assert!(matches!(history.undo("s"), Err(SnapshotError::NothingToUndo { .. })));
+    }
+}
+
+/// What goes on in the background where nothing is kept leaves the history of other calls alone.
+#[test]
+fn what_is_told_once_takes_no_more_room() {
+    let place = Place::new();
+    place.write("a", "0");
+    place.write("lib/.git/HEAD", "ref: refs/heads/main\n");
+    place.write("lib/v", "0");
+    let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+    workspace.go_live_now(LiveOptions::default());
+    let few = Retention { count: 5, ..Retention::default() };
+    let snapshots = Snapshots::open(Arc::clone(&workspace), &place.store, few).unwrap();
+    note(&workspace, &snapshots, "s", "a", "1");
+    let server = snapshots.begin(&by("s", "Bash")).unwrap();
+    snapshots.go_on(&server).unwrap();
+    for n in 0..20 {
+        place.write("lib/v", n.to_string());
+        snapshots.create(&format!("n{n}"), "").unwrap();
+    }
+    snapshots.finish(&server).unwrap();
+    for n in 20..40 {
+        place.write("lib/v", n.to_string());
+        snapshots.create(&format!("n{n}"), "").unwrap();
+    }
+    assert_eq!(snapshots.undo(&by("s", "undo"), PLAIN).unwrap().left_out, [Path::new("lib")]);
+    let undone = snapshots.undo(&by("s", "undo"), PLAIN).unwrap();
+    assert_eq!(undone.changes, [(Change::Changed, "a".into())]);
 }
