@@ -77,6 +77,8 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let Some(recording) = self.recording.take() else { return };
+        // Before the reply: the next call may change something before this one's doings are looked at.
+        recording.over();
         let (kept, host) = (Arc::clone(&self.kept), Arc::clone(&self.host));
         let Ok(runtime) = Handle::try_current() else {
             kept.remember(kept.snapshots.finish(&recording));

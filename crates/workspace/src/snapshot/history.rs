@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::UNIX_EPOCH,
 };
@@ -45,6 +45,15 @@ pub(super) enum Trust {
 #[derive(Debug)]
 pub struct Recording {
     call: String,
+    over: Arc<AtomicBool>,
+}
+
+impl Recording {
+    /// Nothing of the call runs any more: what changes from the next call on is not its doing, however late
+    /// [`Snapshots::finish`] comes.
+    pub fn over(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A file that a call is about to change by itself.
@@ -59,6 +68,8 @@ pub(super) struct Open {
     pub(super) caller: Caller,
     /// Somebody waits for it; else it runs on in the background.
     pub(super) foreground: bool,
+    /// Nothing of it runs any more.
+    over: Arc<AtomicBool>,
 }
 
 /// Steps in the making, written all at once.
@@ -113,7 +124,9 @@ impl Snapshots {
     /// The store cannot be written; then the call cannot be undone.
     pub fn begin(&self, caller: &Caller) -> Result<Recording, SnapshotError> {
         let mut state = self.lock();
+        let over = over(&state);
         self.advance(&mut state, Trust::Events, None)?;
+        state.open.retain(|open| !over.contains(&open.call));
         self.enter(&mut state, caller)
     }
 
@@ -136,16 +149,23 @@ impl Snapshots {
 
     /// The state, when it is free and up to date.
     fn at_once(&self, quiet: impl Fn(&Workspace, u64) -> bool) -> Option<MutexGuard<'_, State>> {
-        let state = self.state.try_lock().ok()?;
+        let mut state = self.state.try_lock().ok()?;
+        let over = over(&state);
         let idle = state.known && state.recheck.is_empty() && self.pending.waiting() == 0;
-        (idle && quiet(&self.workspace, state.cursor)).then_some(state)
+        (idle && quiet(&self.workspace, state.cursor)).then(|| {
+            state.open.retain(|open| !over.contains(&open.call));
+            state
+        })
     }
 
     fn enter(&self, state: &mut State, caller: &Caller) -> Result<Recording, SnapshotError> {
         let call = new_call();
         self.pending.begin(&call, caller)?;
-        state.open.push(Open { call: call.clone(), caller: caller.clone(), foreground: true });
-        Ok(Recording { call })
+        let over = Arc::new(AtomicBool::new(false));
+        let open =
+            Open { call: call.clone(), caller: caller.clone(), foreground: true, over: Arc::clone(&over) };
+        state.open.push(open);
+        Ok(Recording { call, over })
     }
 
     /// The call was answered, though what it started runs on.
@@ -154,10 +174,11 @@ impl Snapshots {
     /// The store cannot be written.
     pub fn go_on(&self, recording: &Recording) -> Result<(), SnapshotError> {
         let mut state = self.lock();
-        let done = self.advance(&mut state, Trust::Events, Some(&recording.call));
+        // First: what a call that began meanwhile has done since is not this one's doing.
         for open in state.open.iter_mut().filter(|open| open.call == recording.call) {
             open.foreground = false;
         }
+        let done = self.advance(&mut state, Trust::Events, Some(&recording.call));
         self.pending.go_on(&recording.call)?;
         done
     }
@@ -613,6 +634,12 @@ impl Snapshots {
         }
         Ok(whole.write(&self.store, writer)?)
     }
+}
+
+/// Calls of which nothing runs any more: a look that begins now finds all that they did.
+fn over(state: &State) -> Vec<String> {
+    let over = state.open.iter().filter(|open| open.over.load(Ordering::Relaxed));
+    over.map(|open| open.call.clone()).collect()
 }
 
 pub(super) fn now() -> i64 {

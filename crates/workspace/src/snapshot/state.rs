@@ -143,7 +143,9 @@ impl State {
     pub(super) fn owner(&self, ending: Option<&str>) -> Note {
         let last = |foreground: bool| self.open.iter().rev().find(|open| open.foreground == foreground);
         let ending = ending.and_then(|call| self.open.iter().find(|open| open.call == call));
-        let Some(open) = ending.or_else(|| last(true)).or_else(|| last(false)) else {
+        // One in the background that ends while somebody waits for another leaves the other its doings.
+        let waited = ending.filter(|open| open.foreground).or_else(|| last(true));
+        let Some(open) = waited.or(ending).or_else(|| last(false)) else {
             // What another process runs finds its own doings done: they are to be its call's all the same.
             let Some(Foreign { call, caller, process }) = self.beside.first() else {
                 return Note::new(By::Outside, &Caller::default());

@@ -372,6 +372,46 @@ fn what_a_background_shell_does_later_is_its_calls_doing() {
     assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "e".into())]);
 }
 
+/// Whoever is waited for is taken for the doer: a call that began before and only ends now leaves it its doings.
+#[test]
+fn a_call_that_ends_meanwhile_takes_nothing_from_the_one_that_runs() {
+    for live in [false, true] {
+        let history = History::new(live);
+        for name in ["f", "g", "h", "i"] {
+            history.place.write(name, "0");
+        }
+        let begin = |tool: &str| history.snapshots.begin(&by("s", tool)).unwrap();
+        let both = || {
+            let Undone { caller, changes, .. } = history.undo("s").unwrap();
+            let changes = changes.into_iter().map(|(_, path)| path.display().to_string());
+            (caller.tool, changes.collect::<Vec<_>>().join(" "))
+        };
+        // It was answered and runs on, which is told only now; then it ends.
+        let shell = begin("server");
+        history.place.write("f", "1");
+        let command = begin("command");
+        history.place.write("g", "1");
+        history.snapshots.go_on(&shell).unwrap();
+        history.place.write("h", "1");
+        history.snapshots.finish(&shell).unwrap();
+        history.place.write("i", "1");
+        history.snapshots.finish(&command).unwrap();
+        assert_eq!(both(), ("command".into(), "g h i".into()), "live {live}");
+        assert_eq!(both(), ("server".into(), "f".into()), "live {live}");
+        // It is over, though its doings are not looked at yet.
+        let before = begin("before");
+        history.place.write("f", "2");
+        before.over();
+        let command = begin("command");
+        history.place.write("g", "2");
+        history.snapshots.finish(&before).unwrap();
+        history.place.write("h", "2");
+        history.snapshots.finish(&command).unwrap();
+        assert_eq!(both(), ("command".into(), "g h".into()), "live {live}");
+        assert_eq!(both(), ("before".into(), "f".into()), "live {live}");
+    }
+}
+
 /// A server that runs on goes on changing things after it was taken back, and meets others' work.
 #[test]
 fn a_background_shell_can_be_taken_back_while_it_runs() {
