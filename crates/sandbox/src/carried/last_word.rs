@@ -41,8 +41,8 @@ const LONGEST: usize = 32;
 /// Stands before the key.
 const OPENING: u8 = 0x1e;
 
-/// Where a last word may begin. The search must not be what a busy machine is short of: containerd drops what nobody has
-/// fetched two seconds after the script has ended.
+/// Where a last word may begin. The search must not be what a busy machine is short of: where output was fetched slowly, a
+/// pod's last kilobytes were seen to be lost after the script had ended.
 fn opening(text: &[u8]) -> Option<usize> {
     let last = { text }.skip_until(OPENING).unwrap_or(0).checked_sub(1)?;
     (text[last] == OPENING).then_some(last)

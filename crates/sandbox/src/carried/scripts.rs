@@ -126,7 +126,7 @@ done
 sign ready
 read -r cs_key cs_stdin || unbegun
 [ -z "$cs_saved" ] || stty "$cs_saved" 2>/dev/null
-# Not before: containerd ends a stdin together with any of the other streams.
+# Not before: in pods stdin was seen to end with the stderr that this closes.
 [ "$cs_mode" != merged ] || exec 2>&1
 sign begins
 if [ -n "$cs_cwd" ]; then cd "$cs_cwd" 2>/dev/null || { say cwd; exit 126; }; fi
@@ -151,7 +151,7 @@ code=$?
 sweep "$cs_mark"
 if [ $code = 127 ] && ! (PATH=$cs_path; command -v "$cs_name") >/dev/null 2>&1; then say missing; else say $code; fi
 # A client may not end before all of its stdin is taken. Where nothing is sent, the end comes when the last word was heard:
-# containerd drops what nobody has fetched two seconds after the script has ended.
+# of what is still to be fetched after the script's end a pod was seen to lose some.
 [ "$cs_stdin" = open ] || cat >/dev/null
 exit $code
 "#;
