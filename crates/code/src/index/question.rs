@@ -23,8 +23,8 @@ const OFTEN: usize = MOST as usize + 1;
 const SENTENCE: usize = 5;
 /// Words that make a sentence and tell nothing about what it asks for. In identifiers (`to_string`) they count.
 const FILLERS: &[&str] = &[
-    "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "how", "in", "is", "it",
-    "of", "on", "or", "that", "the", "this", "to", "what", "when", "where", "which", "with",
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "how", "in", "is",
+    "it", "of", "on", "or", "that", "the", "this", "to", "what", "when", "where", "which", "with",
 ];
 
 /// What results must be; nothing set means everything.

@@ -171,12 +171,13 @@ fn changes_leave_nothing_behind() {
 #[test]
 fn the_small_words_of_a_sentence_tell_nothing() {
     let source = "package a\n\n// Where this is, and what it does with the other.\nfunc Idle() {}\n\n\
-                  // Decides.\nfunc pickServer() {}\n\nfunc toText() {}\n";
+                  // Decides.\nfunc pickServer() {}\n\nfunc toText() {}\n\nfunc A() {}\n";
     let mut index = Index::default();
     put(&mut index, "a.go", source);
     let mut ask = |query: &str| found(&mut index, query, &[("a.go", source)]).join(" ");
     assert_eq!(ask("Where is it that the server decides?"), "pickServer:7");
     assert_eq!(ask("where does it go from toText"), "toText:9");
+    assert_eq!(ask("how does a server get picked"), "pickServer:7");
     // few words are meant as they stand, and so are these when there are no others
     assert_eq!(ask("to text"), "toText:9");
     assert_eq!(ask("where is this"), "Idle:4");

@@ -190,7 +190,7 @@ async fn typescript_by_ways_around() {
     let before = files.map(|file| read(&bench, file));
     let rename = json!({"file_path": "src/calc.ts", "symbol": "add", "new_name": "plus", "apply": true});
     let text = client.err("rename_symbol", rename.clone()).await;
-    assert_eq!(text, "rename_symbol: src/zz.ts is not UTF-8");
+    assert_eq!(text, "rename_symbol: src/zz.ts is not UTF-8; convert it first");
     assert_eq!(files.map(|file| read(&bench, file)), before);
     assert_eq!(fs::read(bench.root().join("src/zz.ts")).unwrap(), odd);
     fs::remove_file(bench.root().join("src/zz.ts")).unwrap();

@@ -248,7 +248,8 @@ pub(super) fn read(call: &Call, files: BTreeMap<PathBuf, Vec<TextEdit>>) -> Resu
         let path = call.workspace.resolve(&file)?;
         let before = call.workspace.read_bytes(&path, LARGEST)?;
         if std::str::from_utf8(&before).is_err() {
-            return Err(ToolError::caller(format!("rename_symbol: {path} is not UTF-8")));
+            let why = format!("rename_symbol: {path} is not UTF-8; convert it first");
+            return Err(ToolError::caller(why));
         }
         Ok(Found { path, before, edits })
     };
