@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -32,6 +33,24 @@ pub(crate) fn stamps(files: &[PathBuf]) -> Result<Duration> {
                     let Some((_, folder)) = &last else { continue };
                     let name = file.file_name().context("a file with a name")?;
                     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                }
+                Ok(())
+            })
+        })?;
+    }
+    Ok(times.median())
+}
+
+/// Writing over files where they are, with all processors.
+pub(crate) fn overwrite(files: &[PathBuf]) -> Result<Duration> {
+    let mut times = Times::new();
+    for _ in 0..ROUNDS {
+        times.time(|| {
+            shared(files, |part| {
+                for path in part {
+                    let file = fs::File::options().write(true).open(path)?;
+                    file.write_all_at(&[b'x'; 1500], 0)?;
+                    file.set_len(1500)?;
                 }
                 Ok(())
             })
