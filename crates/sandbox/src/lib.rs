@@ -92,6 +92,11 @@ pub fn release_memory() {
     sys::release_memory();
 }
 
+/// Has the process keep less of what it frees from now on: for one who is about to take and free much in several threads.
+pub fn keep_less_memory() {
+    sys::keep_less_memory();
+}
+
 /// Takes this program's code out of the process's memory, where it comes back as far as it is needed: worth it after a
 /// start, which runs through much that never runs again. Here because it needs `unsafe` code.
 pub fn release_code() {

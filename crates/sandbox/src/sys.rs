@@ -55,9 +55,27 @@ pub(crate) fn release_memory() {
     unsafe { libc::malloc_trim(0) };
 }
 
+/// Has the allocator keep no more than a megabyte at the end of each of its heaps: [`release_memory`] does not reach that in
+/// heaps of threads, and by itself the allocator keeps the more there the larger what was freed.
+#[cfg(target_env = "gnu")]
+pub(crate) fn keep_less_memory() {
+    const MAPPED: i32 = 4 << 20;
+    const KEPT: i32 = 1 << 20;
+    // SAFETY: it takes the allocator's own locks and changes numbers that are looked at when something is freed. Where it
+    // refuses, everything stays as it was.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+    }
+}
+
 /// Other allocators keep little.
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn release_memory() {}
+
+/// Other allocators keep little.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn keep_less_memory() {}
 
 /// Where the code of this program is mapped.
 fn own_code() -> Option<Range<usize>> {

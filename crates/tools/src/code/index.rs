@@ -147,6 +147,8 @@ impl Symbols {
 
     /// Reads everything, with several threads.
     fn build(&self) {
+        // trees of syntax come and go in every thread
+        sandbox::keep_less_memory();
         let files = self.begin();
         self.index(&files);
         drop(files);
