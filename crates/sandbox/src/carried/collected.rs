@@ -159,7 +159,7 @@ enum Ended {
 async fn gather(
     there: There,
     request: &Request,
-    stop: Pin<&mut (impl Future<Output = Outcome> + Send)>,
+    mut stop: Pin<&mut (impl Future<Output = Outcome> + Send)>,
     turn: Turn,
 ) -> (Response, [Heard; 2], Ended) {
     let There { client: Process { stdin, stdout, stderr, control }, key, .. } = there;
@@ -171,7 +171,7 @@ async fn gather(
             biased;
             () = last_word::said(&hearings) => Ended::Said,
             outcome = control.wait() => Ended::Client(outcome),
-            outcome = stop => {
+            outcome = stop.as_mut() => {
                 control.kill();
                 control.wait().await;
                 Ended::Stopped(outcome)
@@ -183,11 +183,16 @@ async fn gather(
     let (ended, out, err) = tokio::join!(end, local::collect(stdout, limit), local::collect(stderr, limit));
     let heard = hearings.each_ref().map(Hearing::now);
     if let Ended::Said = ended {
-        // Nobody has to wait for the client's leave.
-        tokio::spawn(async move {
+        let leave = tokio::spawn(async move {
             live::end_of(&*control, &hearings).await;
             drop(turn);
         });
+        // On a busy node the last of those whom the sweep has killed lets go of what it held a moment after the last word,
+        // before the client leaves. Who has no time for that need not wait.
+        tokio::select! {
+            _ = leave => {}
+            _ = stop => {}
+        }
     }
     let (omitted, outcome) = (out.1 + err.1, Outcome::Cancelled);
     (Response { stdout: out.0, stderr: err.0, omitted, outcome, notes: Vec::new() }, heard, ended)
