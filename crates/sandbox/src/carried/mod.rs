@@ -14,7 +14,7 @@
 //!
 //! A connection may break off, or be made and carry nothing, and nobody is told. So the script begins nothing before it
 //! has heard a word that it is sent only once it has shown that it is there: until then another connection can be tried,
-//! and the command is never run twice. Once the last word was heard the call is over, whatever the client does.
+//! and the command is never run twice. With the last word the call is over: a client that does not leave soon is ended.
 //!
 //! The variables of a command go ahead of its stdin: the client's words can be read by every user of this machine.
 //!
