@@ -15,6 +15,7 @@ mod language;
 mod outline;
 mod parse;
 mod rules;
+mod skim;
 
 pub use edit::{Change, EditError, Edited, Listed, Target, edit};
 pub use index::{Facts, Filter, Found, Hit, Index};

@@ -8,6 +8,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 use crate::indent::{Hold, Text};
 use crate::language::Language;
 use crate::outline::{self, Symbol};
+use crate::skim;
 
 /// Larger files are not parsed: what large files hold is tables.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -52,6 +53,18 @@ impl Reader {
             self.parser.reset();
         }
         Some(Parsed { tree: tree?, language, source })
+    }
+
+    /// The symbols of a file that are not in functions, sooner than by parsing all of it; `None` when it is too large
+    /// or takes too long.
+    pub fn items(&mut self, language: Language, source: &[u8]) -> Option<Vec<Symbol>> {
+        if let Some(copy) = skim::without_bodies(language, source)
+            && let Some(parsed) = self.parse(language, &copy)
+            && !parsed.tree.root_node().has_error()
+        {
+            return Some(parsed.outline(Depth::Items));
+        }
+        Some(self.parse(language, source)?.outline(Depth::Items))
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::words;
 use crate::language::Language;
 use crate::outline::{Kind, Symbol};
-use crate::parse::{Depth, Reader};
+use crate::parse::Reader;
 
 /// Larger files are left out: what is in them is tables.
 const MAX_BYTES: usize = 1 << 20;
@@ -202,10 +202,10 @@ impl Facts {
         if source.len() > MAX_BYTES {
             return facts;
         }
-        let Some(parsed) = reader.parse(language, source) else { return facts };
+        let Some(symbols) = reader.items(language, source) else { return facts };
         facts.complete = true;
         let mut buffer = String::new();
-        for (at, symbol) in parsed.outline(Depth::Items).iter().enumerate() {
+        for (at, symbol) in symbols.iter().enumerate() {
             let mut record = Record::of(symbol, at, language);
             let from = facts.words.len();
             // the block around methods is there for its name only

@@ -215,6 +215,17 @@ fn a_body_replaced_by_itself_changes_nothing_and_by_garbage_neither() {
     });
 }
 
+/// What is found without parsing bodies is what is found with them, as far as an index asks.
+fn same_items(path: &Path, all: &[Symbol], skimmed: &[Symbol]) {
+    let key = |symbol: &Symbol| {
+        let body = symbol.body.as_ref().map(|body| body.start);
+        let places = (symbol.full.start, symbol.name_at.clone(), symbol.signature.clone(), body, symbol.line);
+        (symbol.kind, symbol.path(), symbol.container, symbol.shared, places)
+    };
+    let (all, skimmed): (Vec<_>, Vec<_>) = (all.iter().map(key).collect(), skimmed.iter().map(key).collect());
+    assert_eq!(all, skimmed, "{}", path.display());
+}
+
 #[test]
 fn outlines_of_real_files_are_in_order_and_nested() {
     for (language, folder) in corpora() {
@@ -238,6 +249,7 @@ fn outlines_of_real_files_are_in_order_and_nested() {
             }
             let items = outline(language, &source, Depth::Items);
             assert!(items.len() <= symbols.len(), "{}", path.display());
+            same_items(&path, &items, &Reader::default().items(language, &source).unwrap());
         }
     }
 }
