@@ -370,8 +370,8 @@ impl Snapshots {
         let (commit, whole) = self.find(&state, name)?;
         let intent = Intent { tree: commit.tree, whole };
         let note = Note::new(Self::own_call(), caller);
-        let planned = self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
-            self.plan(state, batch, intent, note)
+        let planned = self.advance_surely(&mut state, &alone, |state, batch| {
+            self.plan(state, batch, intent, note.clone())
         })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
         let changes = self.put_in_place(&mut state, planned)?;
@@ -416,7 +416,7 @@ impl Snapshots {
         batch.commit(&self.store, &Commit { tree: intent.tree, parent: None, seconds, message })?;
         let after = differences.files.iter().map(|file| (file.path.clone(), file.after)).collect();
         let (gone, come) = (differences.gone.clone(), differences.come.clone());
-        let mut plan = Plan::new(differences, &state.seen);
+        let mut plan = Plan::new(differences);
         plan.begin(&self.workspace, &self.store);
         Ok(Planned { plan, from, whole: intent.whole, note, seconds, after, gone, come })
     }
@@ -430,6 +430,7 @@ impl Snapshots {
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
         let Planned { mut plan, from, whole, note, seconds, after, gone, come } = planned;
         let mut fresh = Fresh::default();
+        plan.know(&state.seen);
         let changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
             Ok(changes) => changes,
             Err(error) => {

@@ -143,10 +143,8 @@ struct Coming {
 }
 
 impl Plan {
-    pub(super) fn new(differences: Differences, seen: &Folder) -> Self {
+    pub(super) fn new(differences: Differences) -> Self {
         let Differences { files, gone, come } = differences;
-        let stamp = |file: &Difference| Some((file.path.clone(), seen.get(&file.path)?.stamp?));
-        let stamps = files.iter().filter_map(stamp).collect();
         let (gone_files, come_files) = files.into_iter().partition(|file| file.after.is_none());
         let paths = |all: Vec<Vec<u8>>| all.iter().map(|path| to_path(path)).collect();
         Self {
@@ -158,9 +156,15 @@ impl Plan {
             rules: BTreeSet::new(),
             stubborn: false,
             large: BTreeSet::new(),
-            stamps,
+            stamps: HashMap::new(),
             written: Written::default(),
         }
+    }
+
+    /// Learns what files looked like that are to be replaced or to go: what looks otherwise by then is left alone.
+    pub(super) fn know(&mut self, seen: &Folder) {
+        let stamp = |file: &Difference| Some((file.path.clone(), seen.get(&file.path)?.stamp?));
+        self.stamps = self.gone.iter().chain(&self.come).filter_map(stamp).collect();
     }
 
     /// Begins to write what is to come, while somebody waits for the disk.
