@@ -160,8 +160,13 @@ impl Archive {
         }
     }
 
-    /// Why some call is missing in the history, told once.
+    /// Why some call is missing in the history.
     pub(crate) fn lost(&self) -> Option<String> {
+        lock(&self.lost).clone()
+    }
+
+    /// The same, told for the last time.
+    pub(crate) fn tell_lost(&self) -> Option<String> {
         lock(&self.lost).take()
     }
 }

@@ -55,13 +55,15 @@ impl Tool for Undo {
         let who = caller(call, "undo", "");
         let kept = call.host().snapshots.of(&call.workspace)?;
         let done = on_snapshots(call, move |snapshots| snapshots.undo(&who, options)).await;
-        let lost = kept.lost().map(|why| format!("some calls are not in the history: {why}"));
-        let undone = done.map_err(|error| match (&lost, error) {
+        let told = |why: String| format!("some calls are not in the history: {why}");
+        let undone = done.map_err(|error| match (kept.lost(), error) {
             (Some(lost), ToolError::Caller { message, hint }) => {
-                ToolError::Caller { message: format!("{message}\n{lost}"), hint }
+                ToolError::Caller { message: format!("{message}\n{}", told(lost)), hint }
             }
             (_, error) => error,
         })?;
+        // Only now it is told for good: the call that it is about may be the last one, and what was undone an earlier one.
+        let lost = kept.tell_lost().map(told);
         refresh(call, &undone.changes).await;
         let changed = undone.changes.iter().filter(|(change, _)| !change.is_kept()).count();
         let what = match undone.caller.summary.as_str() {

@@ -14,7 +14,7 @@ use super::{
     step::{By, Note, Step},
     store::{Draft, Exclusive, Fresh, Staged, Store, Wait},
     sweep::{Found, Sweep},
-    tree::Known,
+    tree::{Folder, Known},
 };
 use crate::{ContainedPath, Workspace, beneath::as_path, walk};
 use std::{
@@ -23,10 +23,10 @@ use std::{
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{
-        Arc, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, MutexGuard, OnceLock,
+        atomic::{AtomicU64, Ordering},
     },
-    time::UNIX_EPOCH,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Larger files are not in automatic snapshots: nobody asked for the time they take.
@@ -45,14 +45,14 @@ pub(super) enum Trust {
 #[derive(Debug)]
 pub struct Recording {
     call: String,
-    over: Arc<AtomicBool>,
+    over: Arc<OnceLock<SystemTime>>,
 }
 
 impl Recording {
-    /// Nothing of the call runs any more: what changes from the next call on is not its doing, however late
-    /// [`Snapshots::finish`] comes.
+    /// Nothing of the call runs any more: what changes from now on is not its doing, however late [`Snapshots::finish`]
+    /// comes.
     pub fn over(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        let _ = self.over.set(SystemTime::now());
     }
 }
 
@@ -68,8 +68,8 @@ pub(super) struct Open {
     pub(super) caller: Caller,
     /// Somebody waits for it; else it runs on in the background.
     pub(super) foreground: bool,
-    /// Nothing of it runs any more.
-    over: Arc<AtomicBool>,
+    /// Since when nothing of it runs any more.
+    pub(super) over: Arc<OnceLock<SystemTime>>,
 }
 
 /// Steps in the making, written all at once.
@@ -161,7 +161,7 @@ impl Snapshots {
     fn enter(&self, state: &mut State, caller: &Caller) -> Result<Recording, SnapshotError> {
         let call = new_call();
         self.pending.begin(&call, caller)?;
-        let over = Arc::new(AtomicBool::new(false));
+        let over = Arc::default();
         let open =
             Open { call: call.clone(), caller: caller.clone(), foreground: true, over: Arc::clone(&over) };
         state.open.push(open);
@@ -342,7 +342,8 @@ impl Snapshots {
         let (taken, in_flight) = self.pending.take();
         let mut edits = std::mem::take(&mut state.left.edits);
         edits.extend(taken);
-        let done = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending).and_then(|()| {
+        let made = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending);
+        let done = made.and_then(|()| self.look_again(state, &mut batch, ending)).and_then(|()| {
             let added = more(state, &mut batch);
             let prepared = self.prepare(state, batch)?;
             conclude(state, prepared)?;
@@ -378,22 +379,42 @@ impl Snapshots {
         let extra = state.recheck.iter().chain(state.large.keys()).chain(closed);
         let extra = extra.map(|path| as_path(path).to_owned()).collect();
         let State { seen, around, known, .. } = state;
-        let sweep = Sweep {
-            workspace: &self.workspace,
-            seen,
-            looks: Looks {
-                workspace: &self.workspace,
-                store: &self.store,
-                writer: &mut batch.writer,
-                limit: AUTOMATIC_LIMIT,
-            },
-            extra,
-        };
+        let sweep = self.sweep(seen, &mut batch.writer, extra);
         match named {
             _ if !*known => sweep.all(around),
             Some(paths) => sweep.paths(paths, around),
             None => sweep.stamps(around),
         }
+    }
+
+    /// Looks once more at files that calls changed by themselves: what was found there may have been what they made of
+    /// them, or what somebody else did since.
+    fn look_again(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        ending: Option<&str>,
+    ) -> Result<(), SnapshotError> {
+        // What a call is at work on, or was since, is its own step's.
+        let busy = self.pending.paths();
+        let (wait, again): (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) =
+            std::mem::take(&mut state.recheck).into_iter().partition(|path| busy.contains(path));
+        if !again.is_empty() {
+            let again = again.iter().map(|path| as_path(path).to_owned()).collect();
+            let State { seen, around, .. } = state;
+            let found = self.sweep(seen, &mut batch.writer, Vec::new()).paths(again, around)?;
+            state.absorb(found, &busy);
+            let note = state.owner(ending);
+            self.make_step(state, batch, note)?;
+        }
+        state.recheck.extend(wait);
+        Ok(())
+    }
+
+    fn sweep<'a>(&'a self, seen: &'a Folder, writer: &'a mut PackWriter, extra: Vec<PathBuf>) -> Sweep<'a> {
+        let (workspace, store) = (&*self.workspace, &*self.store);
+        let looks = Looks { workspace, store, writer, limit: AUTOMATIC_LIMIT };
+        Sweep { workspace, seen, looks, extra }
     }
 
     fn make_steps(
@@ -405,6 +426,7 @@ impl Snapshots {
         in_flight: &[Vec<u8>],
         ending: Option<&str>,
     ) -> Result<(), SnapshotError> {
+        let (found, late) = self.part_late(found, state.over(ending));
         let mut paths: BTreeSet<Vec<u8>> = edits.iter().map(|edit| edit.path.clone()).collect();
         // Another process may have made history meanwhile.
         let in_line = state.known && state.steps.last().map(|step| step.tree) == state.seen.id();
@@ -435,7 +457,34 @@ impl Snapshots {
             }
         }
         let note = state.owner(ending);
-        self.make_step(state, batch, note)
+        self.make_step(state, batch, note)?;
+        if late.is_empty() {
+            return Ok(());
+        }
+        for (path, known) in late {
+            match paths.contains(&path) {
+                true => drop(state.recheck.insert(path)),
+                false => state.put(&path, Some(known)),
+            }
+        }
+        self.make_step(state, batch, Note::new(By::Outside, &Caller::default()))
+    }
+
+    /// Parts what was found from files that were changed after a call was over, before anybody looked. The file system's
+    /// clock may be behind by a tick: what changes within it is counted for the call.
+    fn part_late(&self, mut found: Found, over: Option<SystemTime>) -> (Found, Vec<(Vec<u8>, Known)>) {
+        let Some(over) = over.and_then(|over| over.duration_since(UNIX_EPOCH).ok()) else {
+            return (found, Vec::new());
+        };
+        let changed = |path: &[u8], known: &Known| {
+            let stamp =
+                known.stamp.or_else(|| self.workspace.lstat(as_path(path)).ok().map(|it| look::stamp(&it)));
+            let (seconds, nanos) = stamp.map(|stamp| stamp.ctime).unwrap_or_default();
+            Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0))
+        };
+        let late;
+        (late, found.files) = found.files.into_iter().partition(|(path, known)| changed(path, known) > over);
+        (found, late)
     }
 
     fn entry_of(&self, batch: &mut Batch, edit: &Edit) -> io::Result<Option<Entry>> {
@@ -560,8 +609,15 @@ impl Snapshots {
             let mut steps = state.steps.clone();
             steps.extend(new);
             let oldest = now() - i64::try_from(self.retention.age.as_secs()).unwrap_or(i64::MAX);
-            // One more than the number: the difference to it is the oldest step's own.
-            let excess = steps.len().saturating_sub(self.retention.count.max(1) + 1);
+            // One more than the number: the difference to it is the oldest step's own. Taking calls back, and what others
+            // do, takes nobody's place, within bounds.
+            let count = self.retention.count.max(1);
+            let mut calls = 0;
+            let recent = steps.iter().rev().take_while(|step| {
+                calls += usize::from(matches!(step.note.by, By::Call(_)));
+                calls <= count
+            });
+            let excess = steps.len().saturating_sub(recent.count().min(count * 3) + 1);
             let aged = steps.iter().take_while(|step| step.seconds < oldest).count();
             steps.drain(..excess.max(aged).min(steps.len() - 1));
             steps
@@ -593,9 +649,7 @@ impl Snapshots {
         let mut writer = self.store.writer();
         let (done, found) = std::thread::scope(|scope| {
             let done = scope.spawn(|| self.conclude(state, prepared, Wait::Lasting));
-            let (workspace, store) = (&*self.workspace, &*self.store);
-            let looks = Looks { workspace, store, writer: &mut writer, limit: AUTOMATIC_LIMIT };
-            let found = Sweep { workspace, seen: &seen, looks, extra: Vec::new() }.stamps(&mut around);
+            let found = self.sweep(&seen, &mut writer, Vec::new()).stamps(&mut around);
             (done.join().unwrap_or_else(|_| Err(io::Error::other("the thread that wrote died"))), found)
         });
         state.seen = seen;
@@ -701,7 +755,7 @@ impl Snapshots {
 
 /// Calls of which nothing runs any more: a look that begins now finds all that they did.
 fn over(state: &State) -> Vec<String> {
-    let over = state.open.iter().filter(|open| open.over.load(Ordering::Relaxed));
+    let over = state.open.iter().filter(|open| open.over.get().is_some());
     over.map(|open| open.call.clone()).collect()
 }
 

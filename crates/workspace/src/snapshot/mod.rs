@@ -53,10 +53,10 @@ use tree::{Difference, Differences, Known};
 /// Files larger than this are not compared line by line.
 const COMPARED: usize = 16 << 20;
 
-/// How many automatic snapshots are kept, and for how long.
+/// How much of the history is kept, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// At most this many.
+    /// At most so many calls, with what was done in between: three times as many automatic snapshots at the most.
     pub count: usize,
     /// None older than this.
     pub age: Duration,

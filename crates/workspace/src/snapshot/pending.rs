@@ -183,6 +183,11 @@ impl Pending {
         self.lock().queue.len()
     }
 
+    /// The files of all edits that wait.
+    pub(super) fn paths(&self) -> BTreeSet<Vec<u8>> {
+        self.lock().queue.iter().map(|edit| edit.path.clone()).collect()
+    }
+
     /// Edits that are through, up to the first that is not; and the paths of the others.
     pub(super) fn take(&self) -> (Vec<Edit>, Vec<Vec<u8>>) {
         let mut inner = self.lock();

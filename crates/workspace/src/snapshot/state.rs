@@ -158,11 +158,7 @@ impl State {
 
     /// Whose doing a change is that no note explains.
     pub(super) fn owner(&self, ending: Option<&str>) -> Note {
-        let last = |foreground: bool| self.open.iter().rev().find(|open| open.foreground == foreground);
-        let ending = ending.and_then(|call| self.open.iter().find(|open| open.call == call));
-        // One in the background that ends while somebody waits for another leaves the other its doings.
-        let waited = ending.filter(|open| open.foreground).or_else(|| last(true));
-        let Some(open) = waited.or(ending).or_else(|| last(false)) else {
+        let Some(open) = self.responsible(ending) else {
             // What another process runs finds its own doings done: they are to be its call's all the same.
             let Some(Foreign { call, caller, process }) = self.beside.first() else {
                 return Note::new(By::Outside, &Caller::default());
@@ -173,6 +169,19 @@ impl State {
         let beside = |other: &&Open| other.foreground && other.caller.session != open.caller.session;
         let shared = !self.beside.is_empty() || self.open.iter().any(|other| beside(&other));
         Note { shared, ..Note::new(By::Call(open.call.clone()), &open.caller) }
+    }
+
+    /// Since when the call whose doing that is does nothing more.
+    pub(super) fn over(&self, ending: Option<&str>) -> Option<SystemTime> {
+        self.responsible(ending)?.over.get().copied()
+    }
+
+    fn responsible(&self, ending: Option<&str>) -> Option<&Open> {
+        let last = |foreground: bool| self.open.iter().rev().find(|open| open.foreground == foreground);
+        let ending = ending.and_then(|call| self.open.iter().find(|open| open.call == call));
+        // One in the background that ends while somebody waits for another leaves the other its doings.
+        let waited = ending.filter(|open| open.foreground).or_else(|| last(true));
+        waited.or(ending).or_else(|| last(false))
     }
 
     /// The call that a process which is gone did not finish.

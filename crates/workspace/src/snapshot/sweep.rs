@@ -114,8 +114,9 @@ impl Sweep<'_> {
         let extra = std::mem::take(&mut self.extra);
         self.sort_out(&extra, &mut Vec::new(), &mut found)?;
         let before = std::mem::replace(around, Surroundings::now(self.workspace, nested));
-        let opened = before.nested.difference(&around.nested);
-        found.opened = opened.map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
+        found.opened = before.nested.difference(&around.nested).map(bytes).collect();
+        found.elsewhere = around.nested.difference(&before.nested).map(bytes).collect();
         Ok(found)
     }
 

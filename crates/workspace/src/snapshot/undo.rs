@@ -120,6 +120,8 @@ impl Snapshots {
         for (path, (before, _)) in &delta.files {
             match before {
                 Some(entry) => target.set(path, Known { entry: *entry, stamp: None }),
+                // Of a file that has become a folder since, nothing is left to be taken back.
+                None if target.get(path).is_none() => {}
                 None => target.remove(path),
             }
         }

@@ -11,6 +11,7 @@ mod kit;
 mod live;
 mod odd;
 mod oracle;
+mod others;
 mod patch;
 mod paths;
 mod race;

@@ -19,25 +19,25 @@ use workspace::{
     Workspace,
 };
 
-const PLAIN: UndoOptions = UndoOptions { any_session: false, force: false };
+pub(crate) const PLAIN: UndoOptions = UndoOptions { any_session: false, force: false };
 
-fn by(session: &str, tool: &str) -> Caller {
+pub(crate) fn by(session: &str, tool: &str) -> Caller {
     Caller { session: session.into(), tool: tool.into(), summary: format!("{tool} of {session}") }
 }
 
 /// A place with its history.
-struct History {
-    place: Place,
-    workspace: Arc<Workspace>,
-    snapshots: Snapshots,
+pub(crate) struct History {
+    pub(crate) place: Place,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) snapshots: Snapshots,
 }
 
 impl History {
-    fn new(live: bool) -> Self {
+    pub(crate) fn new(live: bool) -> Self {
         Self::of(Place::new(), live)
     }
 
-    fn of(place: Place, live: bool) -> Self {
+    pub(crate) fn of(place: Place, live: bool) -> Self {
         let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
         if live {
             workspace.go_live_now(LiveOptions::default());
@@ -52,22 +52,22 @@ impl History {
     }
 
     /// A call that may do anything, as a shell's.
-    fn call(&self, session: &str, work: impl FnOnce()) {
+    pub(crate) fn call(&self, session: &str, work: impl FnOnce()) {
         let recording = self.snapshots.begin(&by(session, "Bash")).unwrap();
         work();
         self.snapshots.finish(&recording).unwrap();
     }
 
     /// A call that changes one file it knows.
-    fn edit(&self, session: &str, path: &str, content: &str) {
+    pub(crate) fn edit(&self, session: &str, path: &str, content: &str) {
         note(&self.workspace, &self.snapshots, session, path, content);
     }
 
-    fn undo(&self, session: &str) -> Result<Undone, SnapshotError> {
+    pub(crate) fn undo(&self, session: &str) -> Result<Undone, SnapshotError> {
         self.snapshots.undo(&by(session, "undo"), PLAIN)
     }
 
-    fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.place.root.join(path)).unwrap_or_else(|error| error.kind().to_string())
     }
 }

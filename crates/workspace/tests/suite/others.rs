@@ -1,0 +1,118 @@
+//! What others do right beside calls is theirs: no undo takes it back, and every snapshot has it.
+
+use crate::undo::{History, PLAIN, by};
+use std::{fs, path::Path, thread, time::Duration};
+use workspace::{Change, Retention, SnapshotError, Snapshots, Workspace};
+
+/// A person saves a file right after a call wrote it, before that has become history.
+#[test]
+fn what_is_saved_right_after_an_edit_is_seen() {
+    for live in [false, true] {
+        let history = History::new(live);
+        let save = |text: &str| fs::write(history.place.root.join("a"), text).unwrap();
+        save("one");
+        history.snapshots.create("base", "").unwrap();
+
+        history.edit("s", "a", "two");
+        save("mine");
+        assert!(matches!(history.undo("s"), Err(SnapshotError::Conflict { .. })), "live {live}");
+        assert_eq!(history.read("a"), "mine");
+
+        history.edit("s", "a", "three");
+        save("mine again");
+        history.snapshots.create("now", "").unwrap();
+        assert_eq!(history.snapshots.changed_since("now").unwrap(), Vec::<&Path>::new());
+
+        history.edit("s", "a", "four");
+        save("mine at last");
+        let restored = history.snapshots.restore("base", &by("s", "snapshot_restore")).unwrap();
+        assert_eq!(history.read("a"), "one");
+        history.snapshots.restore(&restored.before, &by("s", "snapshot_restore")).unwrap();
+        assert_eq!(history.read("a"), "mine at last", "live {live}");
+
+        // a command that comes next has nothing to do with it
+        history.edit("s", "a", "five");
+        save("mine after all");
+        history.call("s", || history.place.write("b", "made"));
+        assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "b".into())]);
+        assert_eq!(history.read("a"), "mine after all");
+    }
+}
+
+/// A file that a call made has become a folder with somebody's work in it.
+#[test]
+fn a_folder_in_the_place_of_a_file_that_was_made_stays() {
+    for live in [false, true] {
+        let history = History::new(live);
+        let root = &history.place.root;
+        history.place.write("a", "one");
+        history.call("s", || {
+            history.place.write("a", "two");
+            history.place.write("c", "made");
+        });
+        fs::remove_file(root.join("c")).unwrap();
+        history.place.write("c/d/precious", "work");
+        assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "a".into())], "live {live}");
+        assert_eq!(history.read("c/d/precious"), "work");
+    }
+}
+
+/// A call's doings are looked at after it was answered: by then others may have done something.
+#[test]
+fn what_comes_after_the_end_of_a_call_is_not_its_doing() {
+    for live in [false, true] {
+        let history = History::new(live);
+        history.place.write("a", "one");
+        let recording = history.snapshots.begin(&by("s", "Bash")).unwrap();
+        history.place.write("a", "two");
+        history.place.write("made", "by the call");
+        // the file system's clock moves in ticks
+        thread::sleep(Duration::from_millis(30));
+        recording.over();
+        thread::sleep(Duration::from_millis(30));
+        history.place.write("precious", "by another");
+        history.snapshots.finish(&recording).unwrap();
+        let undone = history.undo("s").unwrap();
+        let expected = [(Change::Changed, "a".into()), (Change::Deleted, "made".into())];
+        assert_eq!(undone.changes, expected, "live {live}");
+        assert_eq!(history.read("precious"), "by another");
+    }
+}
+
+/// That a call made a repository is all that is known of what it did there: no reason to take back the one before it.
+#[test]
+fn a_repository_that_a_call_made_is_named() {
+    for live in [false, true] {
+        let history = History::new(live);
+        history.place.write("a", "one");
+        history.call("s", || history.place.write("a", "two"));
+        history.call("s", || {
+            history.place.write("lib/.git/HEAD", "ref: refs/heads/main\n");
+            history.place.write("lib/x", "x");
+        });
+        let undone = history.undo("s").unwrap();
+        assert_eq!((undone.changes, undone.left_out), (vec![], vec!["lib".into()]), "live {live}");
+        assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "a".into())]);
+    }
+}
+
+/// Taking calls back does not use up the room of those before them.
+#[test]
+fn as_many_calls_as_are_kept_can_be_taken_back() {
+    let history = History::new(true);
+    let few = Retention { count: 5, ..Retention::default() };
+    let store = history.place.root.with_file_name("few");
+    let workspace = std::sync::Arc::<Workspace>::clone(&history.workspace);
+    let snapshots = Snapshots::open(workspace, &store, few).unwrap();
+    history.place.write("a", "0");
+    for n in 1..=8 {
+        let call = snapshots.begin(&by("s", "Bash")).unwrap();
+        history.place.write("a", n.to_string());
+        snapshots.finish(&call).unwrap();
+    }
+    for n in (3..8).rev() {
+        snapshots.undo(&by("s", "undo"), PLAIN).unwrap();
+        assert_eq!(history.read("a"), n.to_string());
+    }
+    assert!(matches!(snapshots.undo(&by("s", "undo"), PLAIN), Err(SnapshotError::NothingToUndo { .. })));
+}
