@@ -6,22 +6,23 @@
 
 use super::{
     SnapshotError, Snapshots, State,
+    advance::Trust,
     look::{self, Look, Looks},
     object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
     pack::PackWriter,
     pending::{After, Caller, Edit},
     restore::Intent,
     step::{By, Note, Step},
-    store::{Draft, Exclusive, Fresh, Staged, Store, Wait},
-    sweep::{Found, Sweep},
-    tree::{Folder, Known},
+    store::{Draft, Fresh, Store, Wait},
+    sweep::Found,
+    tree::Known,
 };
 use crate::{ContainedPath, Workspace, beneath::as_path, walk};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, MutexGuard, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -31,15 +32,6 @@ use std::{
 
 /// Larger files are not in automatic snapshots: nobody asked for the time they take.
 pub(super) const AUTOMATIC_LIMIT: u64 = 64 << 20;
-
-/// How sure a look at the disk has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// The journal is believed.
-    Events,
-    /// Every stamp is compared.
-    Stamps,
-}
 
 /// A call that runs. [`Snapshots::finish`] makes what it did a step.
 #[derive(Debug)]
@@ -101,20 +93,6 @@ impl Batch {
     pub(super) fn tree(&self, store: &Store, id: &Oid) -> io::Result<Level> {
         self.writer.tree(id).and_then(decode_tree).map_or_else(|| store.tree(id), Ok)
     }
-}
-
-/// Steps that are written aside.
-pub(super) struct Prepared<'s> {
-    staged: Staged<'s>,
-    /// The history with them, when there are any.
-    steps: Option<Vec<Step>>,
-}
-
-/// What the journal said.
-pub(super) struct News {
-    cursor: u64,
-    /// `None`: only stamps can tell.
-    paths: Option<Vec<PathBuf>>,
 }
 
 impl Snapshots {
@@ -240,184 +218,7 @@ impl Snapshots {
         self.tidy()
     }
 
-    /// Brings the history up to what is on disk. Changes that no note explains are those of `ending`, or else of
-    /// the call that began last and still runs.
-    pub(super) fn advance(
-        &self,
-        state: &mut State,
-        trust: Trust,
-        ending: Option<&str>,
-    ) -> Result<(), SnapshotError> {
-        let news = self.news(state, trust);
-        let quiet = news.paths.as_ref().is_some_and(Vec::is_empty);
-        if quiet && state.recheck.is_empty() && self.pending.waiting() == 0 {
-            return Ok(());
-        }
-        let _alone = self.store.exclusive()?;
-        self.take_in(state, news, ending, Wait::Whole, |_, _| ())
-    }
-
-    /// The same for one who has the store for itself and adds `more` to what is written: no crash takes it back.
-    pub(super) fn advance_with<T>(
-        &self,
-        state: &mut State,
-        trust: Trust,
-        _: &Exclusive<'_>,
-        more: impl FnOnce(&mut State, &mut Batch) -> T,
-    ) -> Result<T, SnapshotError> {
-        if self.store.is_cluttered() {
-            self.store.tidy()?;
-        }
-        let news = self.news(state, trust);
-        self.take_in(state, news, None, Wait::Lasting, more)
-    }
-
-    /// The same for one who is about to write over files, so that nothing may be lost that the journal missed: while what
-    /// it told is on its way to the disk, every stamp is compared. Should that tell more, all is done again with it.
-    pub(super) fn advance_surely<T>(
-        &self,
-        state: &mut State,
-        alone: &Exclusive<'_>,
-        more: impl Fn(&mut State, &mut Batch) -> T,
-    ) -> Result<T, SnapshotError> {
-        if self.store.is_cluttered() {
-            self.store.tidy()?;
-        }
-        let news = self.news(state, Trust::Events);
-        let plain = state.recheck.is_empty() && state.large.is_empty() && state.closed.is_empty();
-        if news.paths.is_some() && plain {
-            let mut complete = false;
-            let conclude = |state: &mut State, prepared: Prepared<'_>| {
-                complete = self.conclude_and_look(state, prepared)?;
-                Ok(())
-            };
-            let added = self.take_in_by(state, news, None, conclude, &more)?;
-            if complete {
-                return Ok(added);
-            }
-            // There is one record at a time.
-            self.store.settle()?;
-        }
-        self.advance_with(state, Trust::Stamps, alone, more)
-    }
-
-    pub(super) fn news(&self, state: &State, trust: Trust) -> News {
-        // Whoever looks at every stamp need not know what the journal says, only from where on to believe it.
-        if trust == Trust::Stamps {
-            return News { cursor: self.workspace.events_cursor().unwrap_or(0), paths: None };
-        }
-        match self.workspace.events_since(state.cursor) {
-            Some(changes) => News { cursor: changes.cursor, paths: changes.paths.filter(|_| state.known) },
-            None => News { cursor: 0, paths: None },
-        }
-    }
-
-    pub(super) fn take_in<T>(
-        &self,
-        state: &mut State,
-        news: News,
-        ending: Option<&str>,
-        wait: Wait,
-        more: impl FnOnce(&mut State, &mut Batch) -> T,
-    ) -> Result<T, SnapshotError> {
-        let conclude = |state: &mut State, prepared: Prepared<'_>| self.conclude(state, prepared, wait);
-        self.take_in_by(state, news, ending, conclude, more)
-    }
-
-    fn take_in_by<T>(
-        &self,
-        state: &mut State,
-        news: News,
-        ending: Option<&str>,
-        conclude: impl FnOnce(&mut State, Prepared<'_>) -> io::Result<()>,
-        more: impl FnOnce(&mut State, &mut Batch) -> T,
-    ) -> Result<T, SnapshotError> {
-        // The first look reads everything, as the index does, and somebody waits for it.
-        let _hurry = if state.known { None } else { self.workspace.hurry() };
-        self.reload(state)?;
-        let mut batch = Batch::new(&self.store);
-        state.beside = self.pending.of_others().unwrap_or_default();
-        let found = self.find_out(state, &mut batch, news.paths)?;
-        // Only now: an edit that was finished while we looked is its own call's doing.
-        let (taken, in_flight) = self.pending.take();
-        let mut edits = std::mem::take(&mut state.left.edits);
-        edits.extend(taken);
-        let made = self.make_steps(state, &mut batch, found, &edits, &in_flight, ending);
-        let done = made.and_then(|()| self.look_again(state, &mut batch, ending)).and_then(|()| {
-            let added = more(state, &mut batch);
-            let prepared = self.prepare(state, batch)?;
-            conclude(state, prepared)?;
-            Ok(added)
-        });
-        match done {
-            Ok(added) => {
-                state.known = true;
-                state.cursor = news.cursor;
-                self.pending.recorded(&edits)?;
-                Ok(added)
-            }
-            Err(error) => {
-                // What is known no longer fits what is stored: look at everything the next time.
-                self.pending.put_back(edits);
-                state.forget();
-                Err(error)
-            }
-        }
-    }
-
-    /// What is different on disk; contents that are new go into the batch.
-    fn find_out(
-        &self,
-        state: &mut State,
-        batch: &mut Batch,
-        named: Option<Vec<PathBuf>>,
-    ) -> io::Result<Found> {
-        let kind = |path: &[u8]| self.workspace.lstat(as_path(path)).ok().map(|stat| look::mode(&stat));
-        state.closed.retain(|path| kind(path).is_some());
-        // That a folder can be read again the one above it tells.
-        let closed = state.closed.iter().filter(|path| kind(path).flatten().is_some());
-        let extra = state.recheck.iter().chain(state.large.keys()).chain(closed);
-        let extra = extra.map(|path| as_path(path).to_owned()).collect();
-        let State { seen, around, known, .. } = state;
-        let sweep = self.sweep(seen, &mut batch.writer, extra);
-        match named {
-            _ if !*known => sweep.all(around),
-            Some(paths) => sweep.paths(paths, around),
-            None => sweep.stamps(around),
-        }
-    }
-
-    /// Looks once more at files that calls changed by themselves: what was found there may have been what they made of
-    /// them, or what somebody else did since.
-    fn look_again(
-        &self,
-        state: &mut State,
-        batch: &mut Batch,
-        ending: Option<&str>,
-    ) -> Result<(), SnapshotError> {
-        // What a call is at work on, or was since, is its own step's.
-        let busy = self.pending.paths();
-        let (wait, again): (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) =
-            std::mem::take(&mut state.recheck).into_iter().partition(|path| busy.contains(path));
-        if !again.is_empty() {
-            let again = again.iter().map(|path| as_path(path).to_owned()).collect();
-            let State { seen, around, .. } = state;
-            let found = self.sweep(seen, &mut batch.writer, Vec::new()).paths(again, around)?;
-            state.absorb(found, &busy);
-            let note = state.owner(ending);
-            self.make_step(state, batch, note)?;
-        }
-        state.recheck.extend(wait);
-        Ok(())
-    }
-
-    fn sweep<'a>(&'a self, seen: &'a Folder, writer: &'a mut PackWriter, extra: Vec<PathBuf>) -> Sweep<'a> {
-        let (workspace, store) = (&*self.workspace, &*self.store);
-        let looks = Looks { workspace, store, writer, limit: AUTOMATIC_LIMIT };
-        Sweep { workspace, seen, looks, extra }
-    }
-
-    fn make_steps(
+    pub(super) fn make_steps(
         &self,
         state: &mut State,
         batch: &mut Batch,
@@ -538,7 +339,12 @@ impl Snapshots {
     }
 
     /// A step, when the state differs from the one before.
-    fn make_step(&self, state: &mut State, batch: &mut Batch, note: Note) -> Result<(), SnapshotError> {
+    pub(super) fn make_step(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        note: Note,
+    ) -> Result<(), SnapshotError> {
         self.make_step_at(state, batch, note, now())
     }
 
@@ -600,102 +406,6 @@ impl Snapshots {
         let tree = state.seen.write(&self.store, &mut batch.writer)?;
         let note = Note::new(By::Outside, &Caller::default());
         self.push_step(state, batch, tree, Some(whole), note, seconds)
-    }
-
-    /// Writes steps aside, and forgets those past their number or age.
-    fn prepare(&self, state: &State, batch: Batch) -> io::Result<Prepared<'_>> {
-        let Batch { writer, steps: new, mut drafts, .. } = batch;
-        let steps = (!new.is_empty()).then(|| {
-            let mut steps = state.steps.clone();
-            steps.extend(new);
-            let oldest = now() - i64::try_from(self.retention.age.as_secs()).unwrap_or(i64::MAX);
-            // One more than the number: the difference to it is the oldest step's own. Taking calls back, and what others
-            // do, takes nobody's place, within bounds.
-            let count = self.retention.count.max(1);
-            let mut calls = 0;
-            let recent = steps.iter().rev().take_while(|step| {
-                calls += usize::from(matches!(step.note.by, By::Call(_)));
-                calls <= count
-            });
-            let excess = steps.len().saturating_sub(recent.count().min(count * 3) + 1);
-            let aged = steps.iter().take_while(|step| step.seconds < oldest).count();
-            steps.drain(..excess.max(aged).min(steps.len() - 1));
-            steps
-        });
-        let naming = |steps: &Vec<Step>| {
-            self.store.naming_automatic(steps.iter().map(|step| (step.number, step.commit)))
-        };
-        // What refers to a step comes after it.
-        drafts.splice(0..0, steps.as_ref().map(naming));
-        Ok(Prepared { staged: self.store.stage(writer, drafts)?, steps })
-    }
-
-    /// Makes prepared steps history.
-    fn conclude(&self, state: &mut State, prepared: Prepared<'_>, wait: Wait) -> io::Result<()> {
-        let Prepared { staged, steps } = prepared;
-        staged.publish(wait)?;
-        if let Some(steps) = steps {
-            state.steps = steps;
-            state.steps_stamp = self.store.automatic_stamp();
-        }
-        Ok(())
-    }
-
-    /// Makes prepared steps history that no crash takes back, and compares every stamp meanwhile; whether what is known is
-    /// all there is.
-    fn conclude_and_look(&self, state: &mut State, prepared: Prepared<'_>) -> io::Result<bool> {
-        let (seen, mut around) = (std::mem::take(&mut state.seen), state.around.clone());
-        // What it reads that is new is read again, by who knows what to do with it.
-        let mut writer = self.store.writer();
-        let (done, found) = std::thread::scope(|scope| {
-            let done = scope.spawn(|| self.conclude(state, prepared, Wait::Lasting));
-            let found = self.sweep(&seen, &mut writer, Vec::new()).stamps(&mut around);
-            (done.join().unwrap_or_else(|_| Err(io::Error::other("the thread that wrote died"))), found)
-        });
-        state.seen = seen;
-        done?;
-        let complete = state.confirm(found?);
-        if complete {
-            state.around = around;
-        }
-        Ok(complete)
-    }
-
-    /// Merges what many calls left in the store, once there is much of it. For when nobody waits.
-    fn tidy(&self) -> Result<(), SnapshotError> {
-        if !self.store.is_untidy() {
-            return Ok(());
-        }
-        let _alone = self.store.exclusive()?;
-        // What an unfinished restore needs may be nobody else's.
-        if Intent::load(&self.folder)?.is_none() {
-            self.store.tidy()?;
-        }
-        Ok(())
-    }
-
-    /// Learns what other processes did.
-    pub(super) fn reload(&self, state: &mut State) -> Result<(), SnapshotError> {
-        let stamp = self.store.automatic_stamp();
-        if stamp == state.steps_stamp {
-            return Ok(());
-        }
-        let mut steps = Vec::new();
-        for (number, commit) in self.store.automatic()? {
-            let known = state.steps.iter().find(|step| step.number == number && step.commit == commit);
-            match known.cloned().map_or_else(|| Step::load(&self.store, number, commit), Ok) {
-                Ok(step) => steps.push(step),
-                // Nobody gets back behind one that is damaged.
-                Err(_) => steps.clear(),
-            }
-        }
-        let ours = state.seen.id();
-        if state.known && !steps.iter().any(|step| Some(step.tree) == ours) {
-            // What we hold to be stored may be gone with its step.
-            state.forget();
-        }
-        (state.steps, state.steps_stamp) = (steps, stamp);
-        Ok(())
     }
 
     /// Records that a tree was put in place by a call or by an undo. Nobody waits until what was written for it is on

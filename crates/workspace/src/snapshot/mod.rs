@@ -6,6 +6,7 @@
 //! the next start finishes it.
 
 mod abandoned;
+mod advance;
 mod ahead;
 mod error;
 mod growing;
@@ -33,7 +34,8 @@ pub use restore::Change;
 pub use undo::{UndoOptions, Undone};
 
 use crate::{Workspace, unified_diff};
-use history::{Batch, Trust};
+use advance::Trust;
+use history::Batch;
 use object::{Commit, Kind, Mode, Oid};
 use pending::Pending;
 use restore::{Intent, Plan};
