@@ -92,6 +92,14 @@ pub(crate) struct State {
     gone: bool,
 }
 
+impl State {
+    /// Nothing more comes from the server; whoever waits for an answer learns that.
+    fn end(&mut self) {
+        self.gone = true;
+        self.pending.clear();
+    }
+}
+
 /// What a server said of its own accord, and of which version.
 struct Published {
     version: Option<i64>,
@@ -464,10 +472,7 @@ async fn read_all(client: Weak<Inner>, from: impl AsyncRead + Unpin) {
                 if let Err(error) = ended {
                     tracing::debug!("reading from a language server: {error}");
                 }
-                let mut state = lock(&inner.state);
-                state.gone = true;
-                state.pending.clear();
-                drop(state);
+                lock(&inner.state).end();
                 inner.news.send_modify(|news| *news += 1);
                 return;
             }
@@ -604,6 +609,11 @@ impl Inner {
                 // pyright counts them each time it has looked.
                 if said.contains("source file") && (said.contains("Found ") || said.starts_with("No ")) {
                     state.scans += 1;
+                }
+                // typescript-language-server stays when a signal ended the one behind it, and answers everything with
+                // nothing. It says so, as an error, which it always tells, before it answers what was asked.
+                if self.hello.kind == Kind::TypeScript && said.contains("[tsserver] Exited") {
+                    state.end();
                 }
                 tracing::debug!("language server: {said}");
             }

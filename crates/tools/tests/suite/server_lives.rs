@@ -74,6 +74,39 @@ async fn an_edit_tells_that_the_server_ended_meanwhile() {
     assert!(text.contains("\ngopls ended before it answered: what the edit broke is not known"), "{text}");
 }
 
+/// typescript-language-server stays when what is behind it was ended by a signal, and answers with nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_lost_what_is_behind_it_is_replaced() {
+    let bench = equipped("polyglot/web");
+    let client = bench.client();
+    let (line, col) = place(&bench, "src/main.ts", "add(");
+    let at = json!({"file_path": "src/main.ts", "line": line, "col": col});
+    let behind = || {
+        let is = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("tsserver.js")
+        };
+        servers(&bench.root()).into_iter().filter(is).collect::<Vec<i32>>()
+    };
+    let known = client.ok("find_references", at.clone()).await;
+    assert!(known.starts_with("Found 3 reference(s)"), "{known}");
+    for kind in ["-KILL", "-ABRT"] {
+        let first = behind();
+        signal(&first, kind);
+        assert_eq!(client.ok("find_references", at.clone()).await, known, "{kind}");
+        assert!(behind().iter().all(|pid| !first.contains(pid)), "{kind}");
+    }
+    // Whoever waits for an answer at that moment does not get one that knows nothing.
+    bench.write("src/main.ts", "export const wrong: number = \"text\";\n");
+    let held = behind();
+    signal(&held, "-STOP");
+    let (text, ()) = tokio::join!(client.ok("diagnostics", json!({"file_path": "src/main.ts"})), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        signal(&held, "-KILL");
+    });
+    assert!(text.starts_with("1 problem(s) in src/main.ts"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_ends_when_it_is_idle_or_too_large() {
     let setup = Setup::default().limits(|limits| limits.server_idle = Duration::from_millis(500));
