@@ -223,6 +223,9 @@ pub(crate) async fn news(call: &Call, touched: &[Touched]) -> String {
 }
 
 async fn only_news(call: &Call, warm: &Warm, changed: &[Was<'_>]) -> Option<String> {
+    if changed.is_empty() {
+        return None;
+    }
     let news = warm.news(call, changed).await?;
     let mut text = String::new();
     tell(warm.name(), &news, &mut text);
@@ -239,7 +242,10 @@ async fn one(
     told: &mut Vec<String>,
 ) -> Option<String> {
     let (touched, after) = touched;
-    let (detector, project) = at_home(call, &touched.path)?;
+    let Some((detector, project)) = at_home(call, &touched.path) else {
+        // Its server needs no manifest.
+        return only_news(call, warm?, changed).await;
+    };
     let file = project.own(&touched.path.relative().to_string_lossy());
     let checks = Checks::default();
     let news = {

@@ -1,6 +1,9 @@
 //! What Edit, Write and apply_patch say about the file they changed.
 
-use crate::{support::Client, verify::equipped};
+use crate::{
+    support::{Client, Setup},
+    verify::{equipment, equipped},
+};
 use serde_json::json;
 
 async fn edit(client: &Client, file: &str, old: &str, new: &str) -> String {
@@ -73,4 +76,25 @@ async fn a_file_of_no_language_or_no_project_is_left_alone() {
         "replaced 1 occurrence(s) in notes.txt"
     );
     assert_eq!(edit(&bench.client(), "loose.rs", "x", "y").await, "replaced 1 occurrence(s) in loose.rs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_language_server_speaks_where_there_is_no_manifest() {
+    let bench = equipment(Setup::default());
+    bench.write("maker.py", "def made(p: int) -> int:\n    return p\n");
+    bench.write("n.py", "from maker import made\n\nprint(made(1) + 1)\n");
+    bench.write("k.py", "k: int = 1\n");
+    let client = bench.client();
+    client.ok("hover", json!({"file_path": "maker.py", "line": 1, "symbol": "made"})).await;
+    let text = edit(&client, "maker.py", "(p: int)", "(p: int, q: int)").await;
+    assert!(text.contains("\npost-edit errors (1, ") && text.contains("\nn.py:3:"), "{text}");
+    let text = edit(&client, "maker.py", "return p", "return (p").await;
+    assert!(text.contains("\nmaker.py:2:"), "{text}");
+    // Several files are asked about together, and once.
+    let patch = "--- a/k.py\n+++ b/k.py\n@@ -1 +1 @@\n-k: int = 1\n+k: int = \"1\"\n--- a/n.py\n+++ b/n.py\n@@ -1,3 +1,3 @@\n from maker import made\n \n-print(made(1) + 1)\n+print(g(1) + 1)\n";
+    client.ok("Read", json!({"file_path": "k.py"})).await;
+    client.ok("Read", json!({"file_path": "n.py"})).await;
+    let text = client.ok("apply_patch", json!({"patch": patch})).await;
+    assert_eq!(text.matches("post-edit errors").count(), 1, "{text}");
+    assert!(text.contains("\nk.py:1:") && text.contains("\nn.py:3:"), "{text}");
 }
