@@ -233,6 +233,19 @@ impl Parsed<'_> {
         node.is_some_and(|node| matches!(node.kind(), "property_identifier" | "private_property_identifier"))
     }
 
+    /// What a module of TypeScript or JavaScript gives to others under another name: both names in `export { a as b }`.
+    #[must_use]
+    pub fn given_names(&self) -> Vec<(Range<usize>, Range<usize>)> {
+        let mut found = Vec::new();
+        self.visit(|node| {
+            let field = |name| node.child_by_field_name(name).filter(|_| node.kind() == "export_specifier");
+            let both = field("name").zip(field("alias"));
+            found.extend(both.map(|(name, alias)| (name.byte_range(), alias.byte_range())));
+            true
+        });
+        found
+    }
+
     /// String literals and the like that reach over a line end, so that white space in them counts.
     pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Text> {
         let mut found = Vec::new();

@@ -13,6 +13,7 @@ mod meaning;
 mod orphans;
 mod pipeline;
 mod probes;
+mod renames;
 mod render;
 mod replies;
 mod scripted;

@@ -152,6 +152,7 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     let mut files: Vec<Found> = files.await?;
     let mut note = String::new();
     if server.key.language == "node" {
+        files = shorthand::only_asked(call, spot, files).await?;
         (files, note) = shorthand::complete(call, server, files, &args.new_name).await?;
     }
     note.push_str(&strangers::left_out(left));
