@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::language::Language;
+use crate::lax::Sort;
 use crate::outline::Symbol;
 use crate::parse::{Depth, Parsed, Problem};
 
@@ -33,8 +34,16 @@ impl Changed<'_> {
         if let Some(problem) = now.iter().find(|problem| inside(problem) && !self.was_there(&was, problem)) {
             return Err(self.refuse(problem.line, problem.reason.clone(), true));
         }
-        if now.len() > was.len() {
-            let new = now.iter().find(|problem| !self.was_there(&was, problem));
+        let broken = |all: &[Problem]| all.iter().filter(|problem| problem.sort == Sort::Broken).count();
+        let (was_broken, broken) = (broken(&was), broken(&now));
+        // what a broken file is taken for changes with everything in it
+        let rule = |problem: &&Problem| problem.sort != Sort::Broken && !self.was_there(&was, problem);
+        if let Some(problem) = now.iter().find(rule).filter(|_| was_broken == 0 && broken == 0) {
+            return Err(self.refuse(problem.line, problem.reason.clone(), false));
+        }
+        if broken > was_broken {
+            let new =
+                now.iter().find(|problem| problem.sort == Sort::Broken && !self.was_there(&was, problem));
             let (line, reason) =
                 new.map_or((1, "it no longer parses".to_owned()), |p| (p.line, p.reason.clone()));
             return Err(self.refuse(line, reason, false));
@@ -45,7 +54,7 @@ impl Changed<'_> {
             return Err(self.refuse(line, "unexpected indentation".to_owned(), true));
         }
         let symbols = after.outline(Depth::Everything);
-        if now.len() == was.len() {
+        if broken == was_broken {
             self.same_outside(&symbols, after)?;
         }
         Ok(symbols)

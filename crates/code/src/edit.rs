@@ -175,9 +175,8 @@ pub fn edit(
         Search { language, source, symbols: &symbols, name: target.name, modules: &modules, callable };
     let symbol = search.one().map_err(|error| match error {
         EditError::NotFound { name, near, total, .. } => {
-            let broken = before.problems().first().map(|problem| problem.line);
             let stands = find::stands(source, &name);
-            EditError::NotFound { name, near, total, broken, stands }
+            EditError::NotFound { name, near, total, broken: before.broken(), stands }
         }
         other => other,
     })?;

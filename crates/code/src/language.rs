@@ -97,6 +97,11 @@ impl Language {
         if self == Self::Rust { "::" } else { "." }
     }
 
+    /// Whether it is JavaScript, or that with types.
+    pub(crate) fn is_script(self) -> bool {
+        matches!(self, Self::TypeScript | Self::Tsx | Self::JavaScript)
+    }
+
     pub(crate) fn grammar(self) -> tree_sitter::Language {
         match self {
             Self::Go => tree_sitter_go::LANGUAGE.into(),

@@ -12,6 +12,7 @@ mod find;
 mod indent;
 mod index;
 mod language;
+mod lax;
 mod outline;
 mod parse;
 mod rules;

@@ -7,6 +7,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use crate::indent::{Hold, Text};
 use crate::language::Language;
+use crate::lax::{Sort, Strict};
 use crate::outline::{self, Symbol};
 use crate::skim;
 
@@ -99,6 +100,7 @@ pub struct Problem {
     pub line: usize,
     /// What is wrong.
     pub reason: String,
+    pub(crate) sort: Sort,
 }
 
 impl Parsed<'_> {
@@ -108,28 +110,32 @@ impl Parsed<'_> {
         outline::collect(self, depth)
     }
 
-    /// Where it does not parse, in the order of the text.
+    /// Where it does not parse, or is what the language does not take, in the order of the text.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         // the grammar takes blocks without anything in them
         let python = self.language == Language::Python;
+        let mut strict = Strict::new(self.language);
         self.visit(|node| {
             if python && node.kind() == "block" && node.byte_range().is_empty() {
-                found.push(self.problem(node, "nothing in a block".to_owned()));
+                found.push(problem(node, Sort::Broken, "nothing in a block".to_owned()));
             } else if node.is_missing() {
-                found.push(self.problem(node, format!("missing {}", shown(node.kind()))));
+                found.push(problem(node, Sort::Broken, format!("missing {}", shown(node.kind()))));
             } else if node.is_error() {
-                found.push(self.problem(node, self.unexpected(node)));
+                found.push(problem(node, Sort::Broken, self.unexpected(node)));
                 return false;
+            } else if let Some((sort, reason)) = strict.look(node) {
+                found.push(problem(node, sort, reason));
             }
-            python || node.has_error()
+            strict.looks() || node.has_error()
         });
         found
     }
 
-    fn problem(&self, node: Node<'_>, reason: String) -> Problem {
-        Problem { at: node.start_byte(), line: node.start_position().row + 1, reason }
+    /// The first line of which the grammar makes nothing: what is behind it may not be seen.
+    pub(crate) fn broken(&self) -> Option<usize> {
+        self.problems().iter().find(|problem| problem.sort == Sort::Broken).map(|problem| problem.line)
     }
 
     fn unexpected(&self, node: Node<'_>) -> String {
@@ -269,6 +275,10 @@ impl Parsed<'_> {
         });
         found
     }
+}
+
+fn problem(node: Node<'_>, sort: Sort, reason: String) -> Problem {
+    Problem { at: node.start_byte(), line: node.start_position().row + 1, reason, sort }
 }
 
 fn is_string(kind: &str) -> bool {

@@ -71,22 +71,33 @@ impl Job<'_> {
                 guessed: turn > 0,
             }));
         };
+        let language = self.before.language;
         let outer = self.indent();
         let old = String::from_utf8_lossy(&self.source()[body.clone()]);
         let lines = self.old_lines(body, &old);
         let inside = lines.part(1..lines.len().max(2) - 1);
-        let target = inside.base(self.before.language).filter(|_| self.symbol.block).map(str::to_owned);
-        let target =
-            target.unwrap_or_else(|| format!("{outer}{}", indent::unit(self.before.language, self.source())));
-        let closing = old.rsplit('\n').next().and_then(|line| line.strip_suffix('}')).unwrap_or_default();
+        // `() => ({ … })`
+        let was_object = !self.symbol.block && is_object(language, &old);
+        let held = self.symbol.block || was_object;
+        let target = inside.base(language).filter(|_| held).map(str::to_owned);
+        let target = target.unwrap_or_else(|| format!("{outer}{}", indent::unit(language, self.source())));
+        let last = old.rsplit('\n').next().unwrap_or_default().trim_end_matches(')');
+        let closing = last.strip_suffix('}').unwrap_or_default();
         let closing = if old.contains('\n') && closing.trim().is_empty() { closing } else { &outer };
         let trimmed = new.trim();
+        let trimmed = if self.symbol.block { trimmed } else { trimmed.trim_end_matches(';').trim_end() };
         let braced = trimmed.len() > 1 && trimmed.starts_with('{') && trimmed.ends_with('}');
         if braced {
-            add(self.between_braces(body, trimmed, &target, closing), 0);
+            let blocks = self.between_braces(body, trimmed, &target, closing);
+            let object = !self.symbol.block && is_object(language, &format!("({trimmed})"));
+            let objects: Vec<String> =
+                blocks.iter().filter(|_| object).map(|text| format!("({text})")).collect();
+            // what can be either is what was there
+            let (first, then) = if was_object { (objects, blocks) } else { (blocks, objects) };
+            add(first.into_iter().chain(then).collect(), 0);
         }
         if !self.symbol.block && !braced {
-            add(vec![trimmed.trim_end_matches(';').to_owned()], 0);
+            add(vec![trimmed.to_owned()], 0);
         }
         let bare = new.trim_end().trim_start_matches('\n');
         if bare.trim().is_empty() {
@@ -167,13 +178,31 @@ impl Job<'_> {
                     return false;
                 };
                 let covers = |at: &Range<usize>| at.start <= start && at.end >= before.len() + text.len();
-                parsed.problems().is_empty()
+                parsed.broken().is_none()
                     && parsed.outline(Depth::Items).iter().any(|it| {
                         let same = it.name == self.symbol.name && it.kind.is_callable();
                         same && it.body.is_some() && covers(&it.full)
                     })
             })
     }
+}
+
+/// Whether a text is nothing but an object in parentheses.
+fn is_object(language: Language, text: &str) -> bool {
+    if !language.is_script() || !text.starts_with('(') {
+        return false;
+    }
+    let Some(parsed) = Reader::default().parse(language, text.as_bytes()) else { return false };
+    let mut node = parsed.tree.root_node();
+    let mut only = !node.has_error();
+    for kind in ["expression_statement", "parenthesized_expression", "object"] {
+        only &= node.named_child_count() == 1;
+        let Some(child) = node.named_child(0).filter(|child| only && child.kind() == kind) else {
+            return false;
+        };
+        node = child;
+    }
+    true
 }
 
 /// What stands between braces; text without them as it is.
