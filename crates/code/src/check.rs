@@ -1,11 +1,15 @@
 //! Whether a file with a change in it still is what it was, apart from the change.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::language::Language;
 use crate::lax::Sort;
 use crate::outline::Symbol;
 use crate::parse::{Depth, Parsed, Problem};
+use crate::statement::{self, Placed};
+
+const NOT_CLOSED: &str = "a bracket, a quote or a comment in the new text is not closed, or closed too early";
 
 /// Why a change is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,9 @@ impl Changed<'_> {
         }
         let symbols = after.outline(Depth::Everything);
         if broken == was_broken {
+            if after.language.is_script() {
+                self.same_statements(after)?;
+            }
             self.same_outside(&symbols, after)?;
         }
         Ok(symbols)
@@ -73,6 +80,43 @@ impl Changed<'_> {
     /// Where a place outside the change is now.
     pub(crate) fn moved(&self, at: usize) -> usize {
         if at >= self.old.end { at - self.old.end + self.new.end } else { at }
+    }
+
+    /// Statements outside the change are what and where they were: none goes on in the next line that did not before.
+    fn same_statements(&self, after: &Parsed<'_>) -> Result<(), Refusal> {
+        let was = statement::all(self.before);
+        let was = was.iter().filter_map(|it| it.placed(&self.old, |at| self.moved(at)));
+        let now = statement::all(after);
+        let now = now.iter().filter_map(|it| it.placed(&self.new, |at| at));
+        let (mut was, mut now): (Vec<Placed>, Vec<Placed>) = (was.collect(), now.collect());
+        was.sort_unstable();
+        now.sort_unstable();
+        if was == now {
+            return Ok(());
+        }
+        let source = after.source;
+        let starts: HashSet<usize> = now.iter().filter_map(|it| Some(it.0?.0)).collect();
+        let swallowed = was.iter().filter_map(|it| Some(it.0?.0)).find(|start| !starts.contains(start));
+        let text = |at: usize| source.get(at..).unwrap_or_default();
+        let new = text(self.new.start).trim_ascii_start();
+        let (at, inside) = match swallowed {
+            Some(at) if statement::goes_on(text(at)) => (at, false),
+            None if statement::goes_on(new) => (source.len() - new.len(), true),
+            // what is not closed in the new text is seen by the symbols; where there are none this is all that is
+            _ => {
+                let differs = (0..was.len().max(now.len())).find(|at| was.get(*at) != now.get(*at));
+                let one = differs.and_then(|at| was.get(at).or(now.get(at)));
+                let at = one.and_then(|one| Some(one.0?.0)).unwrap_or(self.new.start);
+                let reason = "what is there would no longer be what it is";
+                return Err(self.refuse(line_of(source, at), format!("{reason}; {NOT_CLOSED}"), false));
+            }
+        };
+        let line = String::from_utf8_lossy(text(at));
+        let line: String = line.lines().next().unwrap_or_default().trim_end().chars().take(40).collect();
+        let reason = format!(
+            "`{line}` would go on the statement before it, which no semicolon ends; put a `;` between the two"
+        );
+        Err(self.refuse(line_of(source, at), reason, inside))
     }
 
     /// Symbols outside the change are what and where they were: nothing was closed early, nothing swallowed.
@@ -99,10 +143,7 @@ impl Changed<'_> {
             (None, Some(now)) => (now.3, format!("{} would appear outside of it", now.1)),
             (None, None) => return Ok(()),
         };
-        let reason = format!(
-            "{reason}; a bracket, a quote or a comment in the new text is not closed, or closed too early"
-        );
-        Err(self.refuse(line_of(after.source, at), reason, false))
+        Err(self.refuse(line_of(after.source, at), format!("{reason}; {NOT_CLOSED}"), false))
     }
 }
 

@@ -180,10 +180,12 @@ pub fn edit(
         }
         other => other,
     })?;
-    let job = Job { before: &before, symbols: &symbols, symbol };
+    let mut job = Job { before: &before, symbols: &symbols, symbol };
     if matches!(change, Change::Replace(_) | Change::Delete) {
         job.is_alone()?;
     }
+    let own = job.without_next_semicolon();
+    job.symbol = own.as_ref().unwrap_or(symbol);
     let edited = match change {
         Change::Body(new) => job.body(&clean(new)),
         Change::Signature(new) => job.signature(&clean(new)),
@@ -257,6 +259,20 @@ impl Job<'_> {
             true => Ok(()),
             false => Err(EditError::Together { found: self.listed(), others: others.join(", ") }),
         }
+    }
+
+    /// The symbol without the semicolon before the next statement, as those write it who end none with one:
+    /// `;[1, 2].map(f)`.
+    fn without_next_semicolon(&self) -> Option<Symbol> {
+        let (source, full) = (self.source(), &self.symbol.full);
+        let bare = source[full.clone()].strip_suffix(b";").filter(|_| self.before.language.is_script())?;
+        let end = memchr::memrchr(b'\n', bare).filter(|end| bare[*end..].trim_ascii().is_empty())?;
+        let behind = source[full.end..].iter().take_while(|byte| **byte != b'\n');
+        if behind.copied().all(|byte| byte.is_ascii_whitespace()) {
+            return None;
+        }
+        let end = full.start + bare[..end].trim_ascii_end().len();
+        Some(Symbol { full: full.start..end, ..self.symbol.clone() })
     }
 
     /// The indentation of the line on which the symbol's declaration begins.

@@ -17,6 +17,7 @@ mod outline;
 mod parse;
 mod rules;
 mod skim;
+mod statement;
 
 pub use edit::{Change, EditError, Edited, Listed, Target, edit};
 pub use index::{Facts, Filter, Found, Hit, Index};

@@ -6,7 +6,8 @@ use std::ops::Range;
 use super::{EditError, Edited, Job, Splice, Within};
 use crate::indent;
 use crate::language::Language;
-use crate::outline::Symbol;
+use crate::outline::{Kind, Symbol};
+use crate::statement;
 
 impl Job<'_> {
     pub(super) fn replace(&self, new: &str) -> Result<Edited, EditError> {
@@ -20,6 +21,10 @@ impl Job<'_> {
         let indent = indent::at(self.source(), full.start);
         let symbol = self.symbol;
         let forms = self.with_commas(self.fitted(&full, &Within::own_lines(&self.as_listed(bare)), &indent));
+        let forms = match self.source()[full.clone()].ends_with(b";") {
+            true => forms.into_iter().map(|text| self.closed(&text).unwrap_or(text)).collect(),
+            false => self.with_semicolons(forms),
+        };
         first_that_fits(forms, |text| {
             let splice = Splice { at: full.clone(), text: text.trim_start().to_owned(), lead: 0 };
             self.splice(&splice, |changed, symbols| {
@@ -36,7 +41,7 @@ impl Job<'_> {
         let at = if own_line { line } else { start };
         let indent = indent::at(source, start);
         let forms = self.fitted(&(at..at), &Within::own_lines(trimmed(new)?), &indent);
-        first_that_fits(self.with_commas(forms), |text| {
+        first_that_fits(self.with_semicolons(self.with_commas(forms)), |text| {
             let gap = "\n".repeat(1 + self.blank_lines(text));
             let text = match own_line {
                 true => format!("{text}{gap}"),
@@ -58,7 +63,7 @@ impl Job<'_> {
         let open = symbol.listed
             && !source[..symbol.full.end].ends_with(b",")
             && !source[symbol.full.end..end].starts_with(b",");
-        let forms = if open { forms } else { self.with_commas(forms) };
+        let forms = if open { forms } else { self.with_semicolons(self.with_commas(forms)) };
         let at = if open { symbol.full.end..end } else { at };
         let lead = match open {
             true => format!(",{}", String::from_utf8_lossy(&source[at.clone()])),
@@ -149,6 +154,26 @@ impl Job<'_> {
         let commas = forms.iter().filter(|text| self.symbol.listed && !text.ends_with(','));
         let commas: Vec<String> = commas.map(|text| format!("{text},")).collect();
         forms.into_iter().chain(commas).collect()
+    }
+
+    /// New text as it is, and with the semicolon behind it that keeps the next line from being part of it.
+    fn with_semicolons(&self, forms: Vec<String>) -> Vec<String> {
+        let closed: Vec<String> = forms.iter().filter_map(|text| self.closed(text)).collect();
+        forms.into_iter().chain(closed).collect()
+    }
+
+    /// New text with a semicolon behind it, if it is something that takes one and has none.
+    fn closed(&self, text: &str) -> Option<String> {
+        let language = self.before.language;
+        if !language.is_script() || self.symbol.listed {
+            return None;
+        }
+        let around = match self.symbol.container.and_then(|at| self.symbols.get(at)).map(|it| it.kind) {
+            Some(Kind::Class) => ("class A {\n", "\n}"),
+            Some(Kind::Interface) => ("interface A {\n", "\n}"),
+            _ => ("", ""),
+        };
+        statement::closed(language, text, around)
     }
 
     /// Lines between this symbol and its neighbour.
