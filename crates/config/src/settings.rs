@@ -137,6 +137,8 @@ pub struct Settings {
     pub secrets: Vec<Secret>,
     /// Where files with further ones are; they may change at any time.
     pub secrets_dir: Option<PathBuf>,
+    /// Where the server's own tokens are.
+    pub auth_token_file: Option<PathBuf>,
     /// Further such values, which no tool may use: the server's own tokens.
     pub withheld: Vec<Secret>,
     /// What the RuntimeConfig file says, when there is one.

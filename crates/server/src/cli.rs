@@ -103,6 +103,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
             let (log, settings) = (flags.log.clone(), commands::settings(flags)?);
             let listen = Listen::resolve(&serve)?;
             let mut settings = settings.serving(&serve);
+            settings.auth_token_file = serve.auth_token_file;
             settings.withheld = listen.tokens.iter().map(config::Token::secret).collect();
             commands::run(Clients::Many, || async move { commands::serve(settings, listen, &log).await })
         }

@@ -193,6 +193,9 @@ fn variables(settings: &Settings) -> Variables {
 
 fn template(settings: &Settings, name: &str) -> isolated::Builder {
     let builder = Isolated::builder(name).variables(variables(settings));
+    // What the server keeps from those who call it, their commands must not read either.
+    let kept = settings.secrets_dir.iter().chain(&settings.auth_token_file);
+    let builder = kept.fold(builder, |builder, path| builder.hide(path));
     settings.workspaces.iter().fold(builder, |builder, workspace| builder.workspace(&workspace.root))
 }
 

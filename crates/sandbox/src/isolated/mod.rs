@@ -44,7 +44,7 @@ use serde_json::{Map, Value};
 use session::Session;
 use std::{
     ffi::OsStr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -106,6 +106,14 @@ impl Builder {
     #[must_use]
     pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
         self.profile.read.push(path.into());
+        self
+    }
+
+    /// Hides a further path, and what links directly in it lead to.
+    #[must_use]
+    pub fn hide(mut self, path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        self.profile.hide.push(std::path::absolute(&path).unwrap_or(path));
         self
     }
 
@@ -192,6 +200,10 @@ impl Builder {
         let template = self.clone();
         let (mut baseline, left_out) = without_secrets(&self.profile.variables, &self.allowed);
         baseline.remove(OsStr::new("TMPDIR"));
+        if tier == Tier::Landlock && !session.plan.shared.iter().any(|place| place == Path::new("/tmp")) {
+            // Something in /tmp is hidden, so that nothing new can be made in it.
+            baseline.insert("TMPDIR".into(), tmp.path().into());
+        }
         let environment = Environment { baseline, host: self.profile.variables.clone() };
         let shared = Shared {
             environment,
@@ -234,7 +246,7 @@ impl Builder {
 
     /// The first of the workspaces that is not there, which is no reason to go without isolation.
     #[must_use]
-    pub fn missing_workspace(&self) -> Option<&std::path::Path> {
+    pub fn missing_workspace(&self) -> Option<&Path> {
         let there = |workspace: &&PathBuf| !workspace.is_dir();
         self.profile.workspaces.iter().find(there).map(PathBuf::as_path)
     }

@@ -94,6 +94,10 @@ pub(crate) struct Plan {
     pub(crate) readable: Vec<PathBuf>,
     /// Nothing, or a folder and the place at which it is seen instead of what is there.
     pub(crate) instead: Vec<PathBuf>,
+    /// Without mounts: what of the host's folders for temporary files is open to all commands.
+    pub(crate) shared: Vec<PathBuf>,
+    /// What lies at the hidden places, as device and number: a cover goes with what it lies on. Not sent on.
+    pub(crate) covered: Vec<(u64, u64)>,
     /// What must not be made, since the host would run it; not sent on.
     pub(crate) absent: Vec<PathBuf>,
     /// Other workspaces, for people; not sent on.
@@ -127,7 +131,7 @@ impl Plan {
         out
     }
 
-    fn lists(&self) -> [&Vec<PathBuf>; 8] {
+    fn lists(&self) -> [&Vec<PathBuf>; 9] {
         [
             &self.writable,
             &self.hidden_dirs,
@@ -137,6 +141,7 @@ impl Plan {
             &self.kept_run,
             &self.readable,
             &self.instead,
+            &self.shared,
         ]
     }
 
@@ -164,6 +169,8 @@ impl Plan {
             kept_run: list()?,
             readable: list()?,
             instead: list()?,
+            shared: list()?,
+            covered: Vec::new(),
             absent: Vec::new(),
             others: Vec::new(),
             unguarded: Vec::new(),
@@ -191,6 +198,8 @@ mod tests {
             kept_run: vec!["/run/x".into()],
             readable: vec!["/usr".into()],
             instead: vec!["/d".into(), "/e".into()],
+            shared: vec!["/tmp".into()],
+            covered: vec![],
             absent: vec![],
             others: vec![],
             unguarded: vec![],

@@ -15,7 +15,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     ffi::OsStr,
     fs, io,
-    os::unix::fs::FileTypeExt as _,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -31,6 +31,8 @@ pub(crate) struct Profile {
     pub(crate) read_only: bool,
     pub(crate) home: Option<PathBuf>,
     pub(crate) read: Vec<PathBuf>,
+    /// Hidden besides the credentials that everybody has: those of whoever runs the sandbox.
+    pub(crate) hide: Vec<PathBuf>,
     pub(crate) write: Vec<PathBuf>,
     pub(crate) network: Network,
     pub(crate) caps: Caps,
@@ -266,7 +268,7 @@ impl Profile {
         let read: Vec<PathBuf> = self.read.iter().filter_map(|p| fs::canonicalize(p).ok()).collect();
         let roots = self.roots();
         let (mut folders, mut files) = (Vec::new(), Vec::new());
-        for path in wanted {
+        for path in wanted.into_iter().chain(self.named()) {
             // A mount goes onto what a link points at.
             let Some(path) = real(&path) else { continue };
             if path.parent().is_none() || self.home.as_ref().is_some_and(|home| home.starts_with(&path)) {
@@ -287,6 +289,20 @@ impl Profile {
             list.retain(|path| !all.iter().any(|folder| folder != path && path.starts_with(folder)));
         }
         (folders, files)
+    }
+
+    /// The places that are hidden by name. Of a folder also what its links lead to, and of one that holds the home only
+    /// its files: programs need the home.
+    fn named(&self) -> Vec<PathBuf> {
+        let mut named = Vec::new();
+        for place in self.hide.iter().filter_map(|path| real(path)) {
+            let holds_home = self.home.as_ref().is_some_and(|home| home.starts_with(&place));
+            let entries = fs::read_dir(&place).into_iter().flatten().flatten();
+            let targets = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+            named.extend(targets.filter(|path| path.is_file() && (holds_home || !path.starts_with(&place))));
+            named.push(place);
+        }
+        named
     }
 
     /// Everything resolved for one tier; `tmp` is the private folder for temporary files.
@@ -337,6 +353,8 @@ impl Profile {
             kept_run: kept_run(),
             readable: Vec::new(),
             instead: Vec::new(),
+            shared: Vec::new(),
+            covered: Vec::new(),
             absent,
             others,
             unguarded: Vec::new(),
@@ -358,13 +376,18 @@ impl Profile {
                 hidden_files.extend(self.host_sockets(&plan));
                 hidden_files.sort();
                 hidden_files.dedup();
+                let hidden = plan.hidden_dirs.iter().chain(&hidden_files);
+                let metas = hidden.filter_map(|path| fs::symlink_metadata(path).ok());
+                plan.covered = metas.map(|meta| (meta.dev(), meta.ino())).collect();
             }
             Tier::Landlock => {
                 let never = ["/run", "/var/run", "/dev"].map(PathBuf::from);
                 let hidden: Vec<PathBuf> =
                     plan.hidden_dirs.iter().chain(&hidden_files).chain(&never).cloned().collect();
                 plan.readable = rules::readable_beside(Path::new("/"), &hidden);
-                plan.readable.extend(plan.kept_run.clone());
+                plan.readable.extend(carve(plan.kept_run.clone(), &hidden));
+                let named: Vec<PathBuf> = self.named();
+                plan.shared = carve(["/tmp", "/var/tmp"].map(PathBuf::from).into(), &named);
             }
         }
         plan.hidden_files = hidden_files;
@@ -535,7 +558,9 @@ fn hide(
     if !path.is_dir() {
         files.push(path);
     } else if read.iter().chain(roots).any(|open| open.starts_with(&path)) {
-        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+        let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+        // Nothing can be mounted on a link; what it leads to is hidden or open by itself.
+        for entry in entries.filter(|entry| !entry.file_type().is_ok_and(|kind| kind.is_symlink())) {
             hide(entry.path(), read, roots, folders, files);
         }
     } else {

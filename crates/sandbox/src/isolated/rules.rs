@@ -65,8 +65,7 @@ pub(crate) fn alone(plan: &Plan) -> io::Result<RulesetCreated> {
     let rules = allow(base()?, ["/"], AccessFs::ReadDir.into())?;
     let rules = allow(rules, &plan.readable, AccessFs::from_read(RIGHTS))?;
     let rules = allow(rules, &plan.writable, AccessFs::from_all(RIGHTS))?;
-    let shared = [plan.tmp.as_path(), Path::new("/tmp"), Path::new("/var/tmp")];
-    let rules = allow(rules, shared, AccessFs::from_all(RIGHTS))?;
+    let rules = allow(rules, plan.shared.iter().chain([&plan.tmp]), AccessFs::from_all(RIGHTS))?;
     let rules = allow(rules, DEVICES, AccessFs::from_all(RIGHTS))?;
     allow(rules, DEVICE_FOLDERS, AccessFs::from_all(RIGHTS))
 }

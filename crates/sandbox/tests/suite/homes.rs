@@ -74,6 +74,7 @@ async fn a_workspace_inside_a_hidden_place_opens_itself_alone() {
     let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
     let home = folder.path().join("home");
     put(&home, &[".claude/project/file", ".claude/token"]);
+    std::os::unix::fs::symlink("project", home.join(".claude/link")).unwrap();
     for tier in TIERS {
         let sandbox = builder(&home, &home.join(".claude/project"), &[]).tier(tier).build().unwrap();
         let response = sh(&sandbox, "cat file; cat ../token").await;
@@ -145,5 +146,61 @@ async fn credentials_that_variables_move_are_hidden_and_so_are_sockets_without_a
         }
         let response = sh(&sandbox, &script).await;
         assert_eq!(String::from_utf8_lossy(&response.stdout), "", "{tier}: {response:?}");
+    }
+}
+
+/// A folder with a link out of it, a file, and a folder in the workspace, as an operator names them.
+#[tokio::test]
+async fn what_is_named_is_hidden_wherever_it_lies() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let shared = tempfile::tempdir_in("/tmp").unwrap();
+        let at = |name: &str| folder.path().join(name);
+        put(folder.path(), &["secrets/KEY", "elsewhere/LINKED", "tokens", "work/secrets/KEY", "beside"]);
+        put(shared.path(), &["KEY"]);
+        fs::create_dir(at("home")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere/LINKED"), at("secrets/LINKED")).unwrap();
+        std::os::unix::fs::symlink(at("secrets"), at("other-name")).unwrap();
+        let mut named = builder(&at("home"), &at("work"), &[]).tier(tier).hide(shared.path());
+        for name in ["other-name", "tokens", "work/secrets"] {
+            named = named.hide(at(name));
+        }
+        let sandbox = named.build().unwrap();
+        let script = format!(
+            "cat {0}/KEY secrets/KEY; mv secrets mine; cat mine/KEY; cd {1}; \
+             cat secrets/KEY other-name/KEY secrets/LINKED elsewhere/LINKED tokens",
+            shared.path().display(),
+            folder.path().display()
+        );
+        let response = sh(&sandbox, &script).await;
+        assert_eq!(String::from_utf8_lossy(&response.stdout), "", "{tier}: {response:?}");
+        let open = sh(&sandbox, "cat ../beside; f=$(mktemp) && echo new > $f && cat $f").await;
+        assert_eq!(String::from_utf8_lossy(&open.stdout), "very-secret\nnew\n", "{tier}: {open:?}");
+    }
+}
+
+/// A cover lies on what was there: what takes its place needs another.
+#[tokio::test]
+async fn what_takes_the_place_of_something_hidden_is_hidden_soon() {
+    for tier in TIERS {
+        let folder = tempfile::tempdir_in(outside_tmp()).unwrap();
+        let at = |name: &str| folder.path().join(name);
+        put(folder.path(), &["home/.netrc", "secrets/KEY", "new/KEY", "new-netrc"]);
+        fs::create_dir(at("work")).unwrap();
+        let sandbox = builder(&at("home"), &at("work"), &[]).tier(tier).hide(at("secrets")).build().unwrap();
+        let script = "cat ~/.netrc ../secrets/KEY";
+        assert_eq!(sh(&sandbox, script).await.stdout, b"", "{tier}");
+        fs::rename(at("secrets"), at("old")).unwrap();
+        fs::rename(at("new"), at("secrets")).unwrap();
+        fs::rename(at("new-netrc"), at("home/.netrc")).unwrap();
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let response = sh(&sandbox, script).await;
+            if response.stdout.is_empty() {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "{tier}: {response:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! RuntimeConfig: sandboxes, hooks, reading it again.
 
-use crate::support::{eventually, launch, printed};
+use crate::support::{ANN, eventually, launch, plain, printed};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use testkit::{Launch, Workspace};
@@ -343,4 +343,26 @@ fn an_audit_line_is_one_json_object() {
     with(json!({"event": "session_end", "session": "stdio"}));
     with(json!({"event": "hook_denial", "hook": "gate", "phase": "before_execution"}));
     assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn commands_read_neither_the_folder_of_secrets_nor_the_tokens() {
+    let bench = Bench::new();
+    // Commands have a /tmp of their own, in which there is nothing to hide.
+    let kept = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (secrets, tokens) = (kept.path().join("secrets"), kept.path().join("tokens"));
+    fs::create_dir(&secrets).unwrap();
+    fs::write(secrets.join("DEPLOY_TOKEN"), "the value to deploy with").unwrap();
+    fs::write(&tokens, format!("ann:{ANN}\n")).unwrap();
+    fs::write(kept.path().join("beside"), "open").unwrap();
+    let config = bench.write("  secrets: { reveal: false }\n");
+    let launch = plain(&bench.workspace).arg("--config").arg(config).arg("--secrets-dir").arg(&secrets);
+    let served = launch.arg("--auth-token-file").arg(&tokens).serve();
+    let mut client = served.http_with_token(ANN);
+    client.initialize();
+    let command = format!("cd {}; rev beside secrets/DEPLOY_TOKEN tokens; true", kept.path().display());
+    let said = client.call("Bash", json!({"command": command})).ok();
+    let backwards = |text: &str| text.chars().rev().collect::<String>();
+    assert!(said.contains("nepo"), "{said}");
+    assert!(!said.contains(&backwards("to deploy with")) && !said.contains(&backwards(ANN)), "{said}");
 }
