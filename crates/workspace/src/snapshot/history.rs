@@ -330,12 +330,23 @@ impl Snapshots {
                 Some(Entry { mode, id: look::keep(&self.store, &mut batch.writer, content)? })
             }
         };
+        self.presume_narrow(&edit.path, before.into_iter().chain(after));
         state.put(&edit.path, after.map(|entry| Known { entry, stamp: None }));
         let mut note = Note::new(By::Call(edit.call.clone()), &edit.caller);
         if matches!(edit.after, After::Whatever) {
             note.process = 0;
         }
         self.make_step(state, batch, note)
+    }
+
+    /// What edits left in a file that was changed again before anybody looked stood there with its permissions.
+    fn presume_narrow(&self, path: &[u8], entries: impl Iterator<Item = Entry>) {
+        let path = as_path(path);
+        let Ok(stat) = self.workspace.lstat(path) else { return };
+        if look::mode(&stat).is_some_and(|mode| mode != Mode::Symlink) {
+            let mut narrow = self.store.narrow();
+            entries.for_each(|entry| narrow.presume(path, entry.id, &stat));
+        }
     }
 
     /// A step, when the state differs from the one before.

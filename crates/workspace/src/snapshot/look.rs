@@ -91,6 +91,14 @@ impl Looks<'_> {
         Ok(looks)
     }
 
+    /// Notes folders that not everybody may look into.
+    pub(super) fn note_folders(&self, folders: &[(PathBuf, u32)]) {
+        if !folders.is_empty() {
+            let mut narrow = self.store.narrow();
+            folders.iter().for_each(|(path, bits)| narrow.note_folder(path, *bits));
+        }
+    }
+
     fn stream(&mut self, path: &Path, stat: &Stat) -> io::Result<Look> {
         // A file that is written to is taken as it was at some moment: of one that grows, what was there when it was
         // opened. Only one that shrank meanwhile is tried again.
@@ -102,7 +110,7 @@ impl Looks<'_> {
             let Some(file) = file else { return Ok(Look::Gone) };
             let size = file.metadata()?.len();
             if let (Some(id), Some(mode)) = (self.writer.put_stream(file.take(size), size)?, mode(stat)) {
-                self.store.narrow().note(id, stat);
+                self.store.narrow().note(path, id, stat);
                 return Ok(Look::New(known(Entry { mode, id }, stat)));
             }
         }
@@ -162,8 +170,8 @@ impl Eye<'_> {
             read_all(file, usize::try_from(size).unwrap_or(0))?
         };
         let id = Kind::Blob.id(&content);
-        if mode != Mode::Symlink && !content.is_empty() {
-            self.store.narrow().note(id, &stat);
+        if mode != Mode::Symlink {
+            self.store.narrow().note(path, id, &stat);
         }
         let known = known(Entry { mode, id }, &stat);
         if before == Some(&known) {

@@ -243,7 +243,7 @@ impl Plan {
             if ground.refuses(folder).is_some() {
                 continue;
             }
-            match make_folder(workspace, folder).map_err(|errno| failed("make", folder, errno)) {
+            match make_folder(workspace, store, folder).map_err(|errno| failed("make", folder, errno)) {
                 Err(_) if self.stubborn => {}
                 done => done?,
             }
@@ -460,9 +460,10 @@ fn remove_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
     rustix::fs::unlinkat(folder, &name, AtFlags::REMOVEDIR)
 }
 
-fn make_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
+fn make_folder(workspace: &Workspace, store: &Store, path: &Path) -> Result<(), Errno> {
     let (folder, name) = parent(workspace, path)?;
-    match rustix::fs::mkdirat(folder, &name, Bits::from_raw_mode(0o777)) {
+    let bits = store.narrow().folder(path);
+    match rustix::fs::mkdirat(folder, &name, Bits::from_raw_mode(bits)) {
         Err(Errno::EXIST) => Ok(()),
         done => done,
     }
@@ -536,7 +537,7 @@ impl<'a> Hand<'a> {
             }
         };
         if self.many && entry.mode == Mode::File {
-            match self.write_over(&folder, &name, &entry.id, stamp.as_ref())? {
+            match self.write_over(&folder, &name, coming)? {
                 Over::Done(size) => {
                     self.measure(path, size);
                     return Ok(true);
@@ -560,8 +561,11 @@ impl<'a> Hand<'a> {
             return Ok(true);
         }
         let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-        let fresh = || self.store.narrow().bits(&entry.id);
-        let mut bits = there.as_ref().map_or_else(fresh, |stat| stat.st_mode & 0o7777);
+        let mut bits = {
+            let narrow = self.store.narrow();
+            let kept = |stat: &rustix::fs::Stat| narrow.kept(path, &entry.id, stat.st_mode & 0o7777);
+            there.as_ref().map_or_else(|| narrow.bits(path, &entry.id), kept)
+        };
         bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
         let (temp, size) = match self.written.take(path) {
             Some((file, size)) => (Temp::of(file, Arc::clone(&folder)), size),
@@ -593,24 +597,21 @@ impl<'a> Hand<'a> {
     }
 
     /// Writes over a file where that can be done: freeing a file's blocks costs more than writing over them. What runs,
-    /// or has another name, is to be replaced.
-    fn write_over(
-        &mut self,
-        folder: &OwnedFd,
-        name: &OsStr,
-        id: &Oid,
-        stamp: Option<&Stamp>,
-    ) -> io::Result<Over> {
+    /// has another name, or could be read by more than are to read it, is to be replaced.
+    fn write_over(&mut self, folder: &OwnedFd, name: &OsStr, coming: &Coming) -> io::Result<Over> {
+        let Coming { path, entry: Entry { id, .. }, stamp, .. } = coming;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else {
             return Ok(Over::Refused);
         };
         let stat = rustix::fs::fstat(&file)?;
-        if is_newer(Some(&stat), stamp) {
+        if is_newer(Some(&stat), stamp.as_ref()) {
             return Ok(Over::Newer);
         }
         let plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 == 0;
-        if !plain || stat.st_nlink != 1 || stat.st_mode & 0o200 == 0 {
+        // What not everybody may read must not stand for a moment where they may.
+        let wider = self.store.narrow().kept(path, id, stat.st_mode) != stat.st_mode;
+        if !plain || wider || stat.st_nlink != 1 || stat.st_mode & 0o200 == 0 {
             return Ok(Over::Refused);
         }
         let mut file = File::from(file);

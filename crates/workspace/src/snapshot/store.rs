@@ -102,6 +102,14 @@ struct Packs {
     seen: Option<SystemTime>,
 }
 
+/// What some ref leads to.
+#[derive(Default)]
+struct Reachable {
+    ids: HashSet<Oid>,
+    /// The names of folders.
+    folders: HashSet<Vec<u8>>,
+}
+
 /// Keeps others from changing the store, until everything that was put there is on disk.
 pub(crate) struct Exclusive<'s> {
     store: &'s Store,
@@ -264,7 +272,7 @@ impl Store {
         self.covered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of contents that not everybody may read.
+    /// What is known of files and folders that not everybody may read.
     pub(crate) fn narrow(&self) -> MutexGuard<'_, Narrow> {
         self.narrow.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -456,15 +464,15 @@ impl Store {
         // The largest holds the bulk of the workspace and changes little: copying it again gains nothing.
         old.sort_by_key(|pack| pack.objects().len());
         old.pop();
-        let reachable = self.reachable()?;
-        self.narrow().retain(&self.root, &reachable)?;
+        let Reachable { ids: reachable, folders } = self.reachable()?;
+        self.narrow().retain(&self.root, &reachable, &folders)?;
         old.extend(self.wasteful(&reachable));
         self.merge(old, &reachable)
     }
 
     /// Gives back the room of what no ref reaches any more, where it is much.
     pub(crate) fn reclaim(&self) -> io::Result<()> {
-        let reachable = self.reachable()?;
+        let reachable = self.reachable()?.ids;
         self.merge(self.wasteful(&reachable), &reachable)
     }
 
@@ -512,12 +520,12 @@ impl Store {
 
     /// Everything that some ref leads to. Where the way ends in something damaged, nobody gets further by this either:
     /// no reason never to tidy up again.
-    fn reachable(&self) -> io::Result<HashSet<Oid>> {
+    fn reachable(&self) -> io::Result<Reachable> {
         let mut todo: Vec<(Kind, Oid)> = self.refs()?.into_iter().map(|(_, id)| (Kind::Commit, id)).collect();
         todo.extend(self.automatic()?.into_iter().map(|(_, id)| (Kind::Commit, id)));
-        let mut seen = HashSet::new();
+        let mut seen = Reachable::default();
         while let Some((kind, id)) = todo.pop() {
-            if !seen.insert(id) {
+            if !seen.ids.insert(id) {
                 continue;
             }
             match kind {
@@ -528,9 +536,13 @@ impl Store {
                 }
                 Kind::Tree => {
                     let Some(tree) = sound(self.tree(&id))? else { continue };
-                    todo.extend(tree.into_values().map(|entry| {
-                        (if entry.mode == Mode::Tree { Kind::Tree } else { Kind::Blob }, entry.id)
-                    }))
+                    for (name, entry) in tree {
+                        let kind = if entry.mode == Mode::Tree { Kind::Tree } else { Kind::Blob };
+                        todo.push((kind, entry.id));
+                        if kind == Kind::Tree && !seen.folders.contains(&name) {
+                            seen.folders.insert(name);
+                        }
+                    }
                 }
                 Kind::Blob => {}
             }

@@ -6,6 +6,7 @@
 
 use super::{
     look::{Look, Looks, settled, stamp},
+    narrow::narrower_folder,
     restore::decides,
     tree::{Folder, Known, Stamp},
 };
@@ -127,6 +128,7 @@ impl Sweep<'_> {
         let mut present = HashSet::new();
         let (mut files, mut nested, mut closed) = (Vec::new(), BTreeSet::new(), Vec::new());
         for part in parts {
+            self.looks.note_folders(&part.narrow);
             closed.extend(part.closed);
             present.extend(part.files.iter().map(|path| path.as_os_str().as_bytes().to_vec()));
             files.extend(part.files);
@@ -238,6 +240,7 @@ impl Sweep<'_> {
         let start = walk::Folder { path: folder.to_owned(), rules, depth: 0 };
         let (mut listing, mut children) = (Listing::default(), Vec::new());
         walk::list(&self.workspace.root, &start, &mut Scratch::default(), &mut listing, &mut children);
+        self.looks.note_folders(&listing.narrow);
         let Some((_, stamp)) = listing.folders.pop() else {
             // When it is gone, the folder above tells; else it has become a repository of its own.
             return Ok(listing.nested.is_empty());
@@ -360,6 +363,8 @@ struct Listing {
     folders: Vec<(Box<Path>, Option<Stamp>)>,
     nested: Vec<PathBuf>,
     closed: Vec<PathBuf>,
+    /// Folders that not everybody may look into, and their permissions.
+    narrow: Vec<(PathBuf, u32)>,
 }
 
 impl Visit for Listing {
@@ -374,8 +379,9 @@ impl Visit for Listing {
             return;
         }
         // Before the names are read: what comes while they are shows later.
-        let stat = rustix::fs::fstat(fd).ok().filter(settled);
-        self.folders.push((path.into(), stat.map(|stat| stamp(&stat))));
+        let stat = rustix::fs::fstat(fd).ok();
+        self.narrow.extend(stat.as_ref().and_then(narrower_folder).map(|bits| (path.to_owned(), bits)));
+        self.folders.push((path.into(), stat.filter(settled).map(|stat| stamp(&stat))));
     }
 
     fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {

@@ -246,6 +246,147 @@ fn what_few_may_read_stays_so() {
     assert_eq!(now(), expected);
 }
 
+/// The same text may be everybody's to read elsewhere.
+#[test]
+fn permissions_belong_to_a_path() {
+    let all = [("a", "text", 0o600), ("b", "text", 0o644), ("tool", "#!", 0o700), ("open", "#!", 0o755)];
+    let all =
+        [&all[..], &[("empty", "", 0o600), ("none", "", 0o644), ("odd\n\u{1}é", "text", 0o640)]].concat();
+    let place = Place::new();
+    place.write("new", "");
+    let usual = mode(place.root.join("new"));
+    for (name, text, bits) in &all {
+        place.write(name, text);
+        fs::set_permissions(place.root.join(name), fs::Permissions::from_mode(*bits)).unwrap();
+    }
+    let expected: Vec<u32> = all.iter().map(|(.., bits)| bits & (usual | (usual & 0o444) >> 2)).collect();
+    let now = || all.iter().map(|(name, ..)| mode(place.root.join(name))).collect::<Vec<_>>();
+    let remove = || all.iter().for_each(|(name, ..)| fs::remove_file(place.root.join(name)).unwrap());
+    let snapshots = place.open();
+    undone(&snapshots, remove);
+    assert_eq!(now(), expected);
+    drop(snapshots);
+    // Also in another process, after the store was tidied.
+    let snapshots = place.open();
+    for n in 0..60 {
+        place.write("new", n.to_string());
+        snapshots.create(&format!("s{n}"), "").unwrap();
+    }
+    remove();
+    drop(snapshots);
+    let snapshots = place.open();
+    snapshots.restore("s59", &who()).unwrap();
+    assert_eq!(now(), expected);
+    // What was opened since, for everybody to see, comes back so.
+    fs::set_permissions(place.root.join("a"), fs::Permissions::from_mode(0o644)).unwrap();
+    undone(&snapshots, remove);
+    assert_eq!(now()[..2], [usual & 0o644; 2]);
+}
+
+#[test]
+fn folders_that_few_may_look_into_stay_so() {
+    let place = Place::new();
+    place.write("priv/s", "secret");
+    place.write("priv/deep/t", "secret");
+    place.write("open/o", "open");
+    let usual = mode(place.root.join("open"));
+    for (name, bits) in [("priv", 0o700), ("priv/deep", 0o750)] {
+        fs::set_permissions(place.root.join(name), fs::Permissions::from_mode(bits)).unwrap();
+    }
+    let now = || ["priv", "priv/deep", "open"].map(|name| mode(place.root.join(name)));
+    let expected = [0o700, usual & 0o750, usual];
+    let remove =
+        || ["priv", "open"].iter().for_each(|name| fs::remove_dir_all(place.root.join(name)).unwrap());
+    let snapshots = place.open();
+    undone(&snapshots, remove);
+    assert_eq!(now(), expected);
+    for n in 0..60 {
+        place.write("new", n.to_string());
+        snapshots.create(&format!("s{n}"), "").unwrap();
+    }
+    remove();
+    drop(snapshots);
+    let snapshots = place.open();
+    snapshots.restore("s0", &who()).unwrap();
+    assert_eq!(now(), expected);
+    // One that is closed by a call of its own, too.
+    undone(&snapshots, || place.write("new", "other"));
+    fs::set_permissions(place.root.join("open"), fs::Permissions::from_mode(0o711)).unwrap();
+    undone(&snapshots, remove);
+    assert_eq!(now(), [0o700, usual & 0o750, usual & 0o711]);
+}
+
+/// Something wider came to stand where a secret was.
+#[test]
+fn what_few_may_read_does_not_come_back_into_a_file_of_everybody() {
+    for count in [1, 150] {
+        let place = Place::new();
+        let names: Vec<String> = (0..count).map(|n| format!("key{n}")).collect();
+        for name in &names {
+            place.write(name, "secret");
+            fs::set_permissions(place.root.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let snapshots = place.open();
+        undone(&snapshots, || {
+            for name in &names {
+                place.write("other", "other");
+                fs::rename(place.root.join("other"), place.root.join(name)).unwrap();
+            }
+        });
+        for name in &names {
+            assert_eq!(fs::read_to_string(place.root.join(name)).unwrap(), "secret");
+            assert_eq!(mode(place.root.join(name)), 0o600, "{name} of {count}");
+        }
+    }
+}
+
+/// Of two edits right after each other nobody looks at what the first one left.
+#[test]
+fn what_an_edit_left_for_a_moment_is_as_narrow_as_the_file() {
+    let place = Place::new();
+    place.write("key", "one");
+    fs::set_permissions(place.root.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let workspace = Arc::new(Workspace::open("main", &place.root).unwrap());
+    let snapshots = Snapshots::open(Arc::clone(&workspace), &place.store, Retention::default()).unwrap();
+    let key = workspace.resolve("key").unwrap();
+    snapshots.create("s", "").unwrap();
+    for (before, after) in [("one", "two"), ("two", "three")] {
+        let noted = snapshots.note(&who(), &key, Some(before.as_bytes())).unwrap();
+        place.write("key", after);
+        snapshots.noted(&noted, Some(after.as_bytes().into()));
+    }
+    snapshots.flush().unwrap();
+    fs::remove_file(place.root.join("key")).unwrap();
+    snapshots.restore("auto-2", &who()).unwrap();
+    assert_eq!(fs::read_to_string(place.root.join("key")).unwrap(), "two");
+    assert_eq!(mode(place.root.join("key")), 0o600);
+}
+
+/// An older version noted contents alone: what is not seen where it stands is as narrow as that says.
+#[test]
+fn what_an_older_version_noted_still_counts() {
+    for seen in [true, false] {
+        let place = Place::new();
+        for (name, bits) in [("a", 0o600), ("b", 0o644)] {
+            place.write(name, "text");
+            fs::set_permissions(place.root.join(name), fs::Permissions::from_mode(bits)).unwrap();
+        }
+        place.open().create("s", "").unwrap();
+        let usual = mode(place.root.join("b"));
+        fs::remove_file(place.store.join("narrow-paths")).unwrap();
+        // What `git hash-object` says of `text`.
+        fs::write(place.store.join("narrow"), "f3a34851d44d6b97c90fbb99dd3d18c261b9a237 600\n").unwrap();
+        let snapshots = place.open();
+        if seen {
+            snapshots.create("t", "").unwrap();
+        }
+        ["a", "b"].iter().for_each(|name| fs::remove_file(place.root.join(name)).unwrap());
+        snapshots.restore("s", &who()).unwrap();
+        let now = ["a", "b"].map(|name| mode(place.root.join(name)));
+        assert_eq!(now, if seen { [0o600, usual] } else { [0o600; 2] });
+    }
+}
+
 fn size(folder: &Path) -> u64 {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
 }
