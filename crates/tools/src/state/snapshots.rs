@@ -264,7 +264,7 @@ impl Tool for SnapshotList {
             .collect();
         let line = |kept: &Kept| {
             let short = kept.id.get(..12).unwrap_or(&kept.id);
-            format!("{}\t{short}\t{}\t{}", kept.name, kept.taken, kept.description.replace('\n', " "))
+            format!("{}\t{short}\t{}\t{}", kept.name, kept.taken, kept.description.replace(['\n', '\t'], " "))
         };
         let text = if snapshots.is_empty() {
             "no snapshots".to_owned()

@@ -14,11 +14,11 @@ async fn a_snapshot_is_made_listed_compared_restored_and_forgotten() {
     let file = bench.root().join("a.txt");
     fs::write(&file, "one\n").unwrap();
     assert_eq!(client.ok("snapshot_list", json!({})).await, "no snapshots");
-    let description = "it\u{0} \u{1b}works";
+    let description = "it\u{0} \u{1b}works\tas\nasked";
     let created = client.ok("snapshot_create", json!({"name": "good", "description": description})).await;
     assert!(created.starts_with("snapshot good created: "), "{created}");
     let listed = client.ok("snapshot_list", json!({})).await;
-    assert!(listed.starts_with("good\t") && listed.ends_with("\tit works"), "{listed}");
+    assert!(listed.starts_with("good\t") && listed.ends_with("\tit works as asked"), "{listed}");
     assert_eq!(client.ok("snapshot_diff", json!({"name": "good"})).await, "no differences");
 
     fs::write(&file, "two\n").unwrap();

@@ -235,6 +235,7 @@ impl Snapshots {
             batch.drafts.extend(self.store.naming(name, &id));
             Ok::<_, SnapshotError>(id)
         })??;
+        self.store.date(name);
         Ok(id.to_string())
     }
 
@@ -264,10 +265,12 @@ impl Snapshots {
                 Err(error) => (0, format!("[cannot be read: {error}]")),
             };
             let taken = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-            all.push(Snapshot { name, id: id.to_string(), taken, description });
+            // A commit tells seconds only; of two within one the name that was given later is the newer.
+            let order = std::cmp::Reverse((taken, self.store.dated(&name)));
+            all.push((order, Snapshot { name, id: id.to_string(), taken, description }));
         }
-        all.sort_by(|a, b| b.taken.cmp(&a.taken).then_with(|| a.name.cmp(&b.name)));
-        Ok(all)
+        all.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.name.cmp(&other.name)));
+        Ok(all.into_iter().map(|(_, snapshot)| snapshot).collect())
     }
 
     /// Forgets a snapshot.

@@ -355,6 +355,18 @@ impl Store {
         is_name(name).then(|| self.names().join(ref_name(name)))
     }
 
+    /// Notes when a name was given, finer than the file system's own clock ticks. It orders what came within a second and
+    /// nothing else: no reason to fail.
+    pub(crate) fn date(&self, name: &str) {
+        let file = self.named(name).and_then(|file| File::options().write(true).open(file).ok());
+        let _ = file.map(|file| file.set_modified(SystemTime::now()));
+    }
+
+    /// When a name was given.
+    pub(crate) fn dated(&self, name: &str) -> Option<SystemTime> {
+        fs::metadata(self.named(name)?).and_then(|data| data.modified()).ok()
+    }
+
     /// The file that names the automatic snapshots, in order, and no others.
     pub(crate) fn naming_automatic(&self, steps: impl Iterator<Item = (u64, Oid)>) -> Draft {
         let mut content = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();

@@ -389,3 +389,15 @@ fn killed(files: usize, rounds: u64) {
     }
     place.git(&["fsck", "--strict", "--no-dangling"]);
 }
+
+/// Three or more within one second, whose names would be listed otherwise.
+#[test]
+fn snapshots_are_listed_newest_first() {
+    let place = Place::new();
+    place.write("f", "one");
+    let snapshots = place.open();
+    let names = ["z", "a", "m", "b", "y", "c"];
+    names.iter().for_each(|name| drop(snapshots.create(name, "").unwrap()));
+    let listed: Vec<String> = snapshots.list().unwrap().into_iter().map(|snapshot| snapshot.name).collect();
+    assert!(listed.iter().rev().eq(&names), "{listed:?}");
+}
