@@ -10,10 +10,7 @@ pub(super) fn python(source: &[u8], copy: &mut [u8]) {
         let function = line.strip_prefix(b"def").is_some_and(|rest| rest.starts_with(b" "));
         let colon = scan.statement();
         // what is behind it on the line is the body, if there is anything
-        let opens = |colon: usize| match source[colon + 1..scan.at].trim_ascii_start() {
-            [] | [b'#', ..] => true,
-            _ => false,
-        };
+        let opens = |colon: usize| matches!(source[colon + 1..scan.at].trim_ascii_start(), [] | [b'#', ..]);
         if function && colon.is_some_and(opens) {
             body(&mut scan, indent, copy);
         }
