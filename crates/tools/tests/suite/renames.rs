@@ -81,3 +81,55 @@ async fn an_export_under_another_name_is_renamed_alone() {
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     keeps_the_names_of_exports_apart(&native, &native.client()).await;
 }
+
+/// Only gopls refuses a name that something else has; for the others it is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_is_told() {
+    let bench = bench(&[
+        ("py/pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n"),
+        (
+            "py/cap.py",
+            "def area(w, h):\n    total = 5\n    return w * h + total\n\n\ndef other(total):\n    return total\n\n\nclass K:\n    def a(self): return 1\n    def b(self): return 2\n",
+        ),
+        ("web/package.json", "{}"),
+        ("web/tsconfig.json", "{}"),
+        (
+            "web/cap.ts",
+            "export function area(w: number, h: number): number {\n  const inner = () => 3;\n  return w * h + inner();\n}\nexport const far = { inner: 1 }.inner;\n",
+        ),
+        ("rust/Cargo.toml", "[package]\nname = \"r\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        (
+            "rust/src/lib.rs",
+            "pub fn area(w: f64, h: f64) -> f64 {\n    let total = 5.0;\n    w * h + total\n}\n",
+        ),
+    ]);
+    let client = bench.client();
+    let said = |name: &str, places: &str| {
+        let count = places.split(", ").count();
+        format!(
+            "\n{count} place(s) are called `{name}` already; see that none of them is hidden or merged: {places}"
+        )
+    };
+    for (file, line, symbol, new, places) in [
+        ("py/cap.py", 1, "w", "total", "py/cap.py:2:5, py/cap.py:3:20"),
+        ("py/cap.py", 11, "a", "b", "py/cap.py:12:9"),
+        // Where a name of the module is seen, any of its functions may mean something else by it.
+        ("py/cap.py", 1, "area", "total", "py/cap.py:2:5, py/cap.py:3:20, py/cap.py:6:11, py/cap.py:7:12"),
+        ("web/cap.ts", 1, "h", "inner", "web/cap.ts:2:9, web/cap.ts:3:18"),
+        ("rust/src/lib.rs", 1, "w", "total", "rust/src/lib.rs:2:9, rust/src/lib.rs:3:13"),
+    ] {
+        let mut at = rename(file, line, symbol, new);
+        let applied = client.ok("rename_symbol", at.clone()).await;
+        assert!(applied.ends_with(&said(new, places)), "{at}: {applied}");
+        client.ok("undo", json!({})).await;
+        at["apply"] = json!(false);
+        let preview = client.ok("rename_symbol", at.clone()).await;
+        assert!(preview.ends_with(&said(new, places)), "{at}: {preview}");
+    }
+    for (file, line, symbol, new) in
+        [("py/cap.py", 6, "total", "w"), ("web/cap.ts", 1, "w", "far"), ("rust/src/lib.rs", 1, "w", "q")]
+    {
+        let text = client.ok("rename_symbol", rename(file, line, symbol, new)).await;
+        assert!(!text.contains("already stands"), "{file}: {text}");
+    }
+}

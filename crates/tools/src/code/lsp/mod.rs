@@ -25,6 +25,7 @@ mod show;
 mod status;
 mod strangers;
 mod symbols;
+mod taken;
 mod told;
 mod trouble;
 mod unseen;
