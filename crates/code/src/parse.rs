@@ -252,6 +252,13 @@ impl Parsed<'_> {
         found
     }
 
+    /// Whether a place is in what a macro is given.
+    #[must_use]
+    pub fn in_macro(&self, at: usize) -> bool {
+        let node = self.tree.root_node().named_descendant_for_byte_range(at, at);
+        std::iter::successors(node, |it| it.parent()).any(|it| it.kind() == "token_tree")
+    }
+
     /// String literals and the like that reach over a line end, so that white space in them counts.
     pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Text> {
         let mut found = Vec::new();

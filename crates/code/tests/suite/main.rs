@@ -3,5 +3,6 @@
 
 mod cases;
 mod corpus;
+mod places;
 mod search;
 mod total;

@@ -398,3 +398,35 @@ async fn what_is_not_known_is_said() {
     let text = client.err("edit_function_body", edit).await;
     assert!(text.contains("; line 2 has the name, as no function (in a macro?): use Edit there"), "{text}");
 }
+
+/// rust-analyzer passes over some uses in what macros are given, in about half of its lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn uses_in_macros_are_found() {
+    let bench = bench(&[
+        ("Cargo.toml", "[package]\nname = \"rs\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        (
+            "src/lib.rs",
+            "pub mod cap;\npub mod shape;\n\nmacro_rules! call {\n    ($e:expr) => {\n        $e\n    };\n}\n\npub trait Area {\n    fn area(&self) -> f64;\n}\n\npub fn total(xs: &[&dyn Area]) -> f64 {\n    xs.iter().map(|x| call!(x.area())).sum()\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn t() {\n        assert_eq!(total(&[&shape::Sq { side: 2.0 }]), 4.0);\n    }\n}\n",
+        ),
+        ("src/cap.rs", "pub fn area(w: f64, h: f64) -> f64 {\n    let total = 5.0;\n    w * h + total\n}\n"),
+        (
+            "src/shape.rs",
+            "use crate::Area;\n\n#[derive(Debug, Clone)]\npub struct Sq {\n    pub side: f64,\n}\n\nimpl Area for Sq {\n    fn area(&self) -> f64 {\n        self.side * self.side\n    }\n}\n\nimpl Sq {\n    pub fn new(side: f64) -> Self {\n        Sq { side }\n    }\n}\n\npub fn unit() -> Sq {\n    Sq::new(1.0)\n}\n",
+        ),
+        (
+            "src/main.rs",
+            "use rs::{\n    shape::{self, Sq},\n    total, Area,\n};\n\nmod other {\n    pub fn total() -> usize {\n        2\n    }\n}\n\nfn main() {\n    let s = Sq::new(2.0);\n    println!(\"{} {:?} {side}\", s.area(), shape::unit(), side = s.side);\n    println!(\"{}\", total(&[&s]));\n    println!(\"{}\", other::total());\n}\n",
+        ),
+    ]);
+    let client = bench.client();
+    for _ in 0..2 {
+        let text = client.ok("find_references", json!({"file_path": "src/lib.rs", "symbol": "total"})).await;
+        assert!(text.starts_with("Found 4 reference(s)"), "{text}");
+        for place in ["src/lib.rs:14:8", "src/lib.rs:23:20", "src/main.rs:3:5", "src/main.rs:15:20"] {
+            assert!(text.contains(&format!(". {place}  ")), "{place}: {text}");
+        }
+    }
+    let at = json!({"file_path": "src/main.rs", "line": 7, "symbol": "total"});
+    let text = client.ok("find_references", at).await;
+    assert!(text.starts_with("Found 2 reference(s)") && text.contains("src/main.rs:16:27  "), "{text}");
+}

@@ -15,6 +15,7 @@ mod hierarchy;
 mod hover;
 mod identifiers;
 mod installed;
+mod macros;
 mod memory;
 mod names;
 mod pool;

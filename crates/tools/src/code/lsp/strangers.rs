@@ -4,7 +4,7 @@
 
 use super::{
     ask::Spot,
-    constraints, names,
+    constraints, macros, names,
     pool::Key,
     running::{InUse, Running},
     show::places as shown_places,
@@ -61,8 +61,8 @@ pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location
         Ok::<_, Trouble>(locations(&answer))
     };
     let mut found = ask().await?;
-    let go = server.client.kind() == Kind::Gopls;
-    if !(limited(server) || go) || found.is_empty() {
+    let passes_over = matches!(server.client.kind(), Kind::Gopls | Kind::RustAnalyzer);
+    if !(limited(server) || passes_over) || found.is_empty() {
         return Ok((found, Left::default()));
     }
     let place = (spot.ready.path.clone(), spot.position);
@@ -71,8 +71,11 @@ pub(super) async fn references(call: &Call, spot: &Spot) -> Result<(Vec<Location
         found.extend(more);
         return Ok((found, left));
     }
-    if go {
-        let (more, left) = constraints::elsewhere(call, spot, &found).await?;
+    if passes_over {
+        let (more, left) = match server.client.kind() {
+            Kind::Gopls => constraints::elsewhere(call, spot, &found).await?,
+            _ => macros::elsewhere(call, spot, &found).await?,
+        };
         server.has_asked(place, stand, Shown { more: more.clone(), left: left.clone(), ..Shown::default() });
         found.extend(more);
         return Ok((found, left));
