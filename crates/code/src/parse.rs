@@ -259,6 +259,48 @@ impl Parsed<'_> {
         std::iter::successors(node, |it| it.parent()).any(|it| it.kind() == "token_tree")
     }
 
+    /// Where a module of Python lists a name in `__all__`: the name in its quotes.
+    #[must_use]
+    pub fn listed(&self, name: &str) -> Vec<Range<usize>> {
+        let text = |node: Node<'_>| self.source.get(node.byte_range()).unwrap_or_default();
+        let (mut found, mut list) = (Vec::new(), 0..0);
+        self.visit(|node| {
+            let at = node.byte_range();
+            if node.kind() == "expression_statement" && text(node).starts_with(b"__all__") {
+                list = at.clone();
+            }
+            if node.kind() == "string_content" && list.contains(&at.start) && text(node) == name.as_bytes() {
+                found.push(at);
+            }
+            true
+        });
+        found
+    }
+
+    /// Whether the name at a place is given to something of a module of Python there: declared, assigned or imported.
+    #[must_use]
+    pub fn binds(&self, at: usize) -> bool {
+        let Some(mut node) = self.tree.root_node().named_descendant_for_byte_range(at, at) else {
+            return false;
+        };
+        let mut bound = false;
+        while let Some(parent) = node.parent() {
+            let is = |field| parent.child_by_field_name(field) == Some(node);
+            match parent.kind() {
+                "function_definition" | "class_definition" if is("name") => bound = true,
+                // Those are names of its own.
+                "function_definition" | "class_definition" | "lambda" => return false,
+                "assignment" => bound |= is("left"),
+                "aliased_import" if is("name") => return false,
+                "import_from_statement" if is("module_name") => return false,
+                "import_from_statement" | "import_statement" => bound = true,
+                _ => {}
+            }
+            node = parent;
+        }
+        bound
+    }
+
     /// String literals and the like that reach over a line end, so that white space in them counts.
     pub(crate) fn long_strings(&self, within: &Range<usize>) -> Vec<Text> {
         let mut found = Vec::new();

@@ -3,7 +3,7 @@
 use crate::{
     language_servers::{PYTHON, bash, place, servers, signal},
     loading::{between, programs},
-    support::{Bench, Setup, until, watched},
+    support::{Bench, Client, Setup, until, watched},
     verify::{copy, equipped, equipped_with, fixture},
 };
 use serde_json::{Value, json};
@@ -251,6 +251,27 @@ async fn python_by(program: &str, name: &str, finds_types: bool) {
     for file in ["api.py", "car.py"] {
         let now = fs::read_to_string(bench.root().join(file)).unwrap();
         assert!(!now.contains("Motor"), "{program}: {file}: {now}\n{text}");
+    }
+    lists_stay_true(&bench, &client, program).await;
+}
+
+/// A name that `__all__` lists must be one that the module has.
+async fn lists_stay_true(bench: &Bench, client: &Client, program: &str) {
+    let core = "__all__ = [\"Item\", \"make\"]\n__all__ += ['Item']\n\n\nclass Item:\n    Item = \"Item\"\n\n\ndef make() -> Item:\n    return Item()\n";
+    let api = "from core import Item\n\n__all__ = (\"Item\",)\n";
+    let user = "def f() -> None:\n    from core import Item\n\n    Item()\n\n\n__all__ = [\"f\", \"Item\"]\n";
+    for (file, text) in [("core.py", core), ("passed.py", api), ("user.py", user)] {
+        bench.write(file, text);
+    }
+    let rename =
+        json!({"file_path": "core.py", "line": 5, "symbol": "Item", "new_name": "Thing", "apply": true});
+    let said = client.ok("rename_symbol", rename).await;
+    let renamed = |text: &str| text.replace("Item", "Thing");
+    let core = renamed(core).replace("    Thing = \"Thing\"", "    Item = \"Item\"");
+    let user = renamed(user).replace("\"Thing\"", "\"Item\"");
+    for (file, expected) in [("core.py", core), ("passed.py", renamed(api)), ("user.py", user)] {
+        let now = fs::read_to_string(bench.root().join(file)).unwrap();
+        assert_eq!(now, expected, "{program}: {file}: {said}");
     }
 }
 

@@ -125,7 +125,37 @@ pub(super) async fn complete(
             add(call, files, &left.file, TextEdit { range: left.range, new_text: new.to_owned() }).await?;
         }
     }
+    if python {
+        let (all, new) = (std::mem::take(files), new.to_owned());
+        *files = call.blocking(move |_| Ok(with_lists(all, &new, encoding))).await?;
+    }
     Ok(said(server.name, &unseen, more))
+}
+
+/// Renames what `__all__` lists in modules of Python that get the new name for something of theirs: a name that is
+/// listed and not there makes `from x import *` fail.
+fn with_lists(mut files: Vec<Found>, new: &str, encoding: Encoding) -> Vec<Found> {
+    let mut reader = Reader::default();
+    for file in &mut files {
+        let text = plain(&file.before);
+        let Some(parsed) = reader.parse(Language::Python, text.as_bytes()) else { continue };
+        let lines = Lines::of(&text);
+        let at = |byte: usize| lines.position(byte, encoding);
+        let bound = file.edits.iter().filter(|edit| edit.new_text == new).filter_map(|edit| {
+            let (start, end) = (lines.byte(edit.range.start, encoding), lines.byte(edit.range.end, encoding));
+            text.get(start..end).filter(|_| parsed.binds(start))
+        });
+        let bound: HashSet<&str> = bound.collect();
+        for place in bound.into_iter().flat_map(|name| parsed.listed(name)) {
+            let range = Range { start: at(place.start), end: at(place.end) };
+            // Some servers know the list; their edit may be of the quotes as well.
+            let known = |edit: &TextEdit| edit.range.start <= range.start && range.end <= edit.range.end;
+            if !file.edits.iter().any(known) {
+                file.edits.push(TextEdit { range, new_text: new.to_owned() });
+            }
+        }
+    }
+    files
 }
 
 /// Methods in Go that implement the one at a spot, or that it implements: gopls gives them its name only where it sees
