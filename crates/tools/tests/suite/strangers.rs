@@ -430,3 +430,60 @@ async fn uses_in_macros_are_found() {
     let text = client.ok("find_references", at).await;
     assert!(text.starts_with("Found 2 reference(s)") && text.contains("src/main.rs:16:27  "), "{text}");
 }
+
+/// A server knows its own project and what that depends on, never who depends on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_projects_that_have_the_name_are_told() {
+    let crate_ = |name: &str, rest: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{rest}")
+    };
+    let (own, user) = (crate_("a", ""), crate_("b", "[dependencies]\na = { path = \"../a\" }\n"));
+    let python = |name: &str| format!("[project]\nname = \"{name}\"\nversion = \"1\"\n");
+    let (pa, pb) = (python("pa"), python("pb"));
+    let bench = bench(&[
+        ("a/Cargo.toml", &own),
+        ("a/src/lib.rs", "pub fn shared_fn() -> i32 {\n    let inner = 1;\n    inner\n}\n"),
+        ("b/Cargo.toml", &user),
+        ("b/src/lib.rs", "pub fn user(inner: i32) -> i32 {\n    a::shared_fn() + inner\n}\n"),
+        ("b/src/text.rs", "// shared_fn is used elsewhere\n"),
+        ("pa/pyproject.toml", &pa),
+        ("pa/pa/__init__.py", "def shared_py(x):\n    return x\n"),
+        ("pb/pyproject.toml", &pb),
+        ("pb/main.py", "from pa import shared_py\n\nshared_py(1)\n"),
+        ("go/g/go.mod", "module ex.org/g\n\ngo 1.22\n"),
+        ("go/g/g.go", "package g\n\nfunc SharedGo() int { return 1 }\n"),
+        (
+            "go/h/go.mod",
+            "module ex.org/h\n\ngo 1.22\n\nrequire ex.org/g v0.0.0\n\nreplace ex.org/g => ../g\n",
+        ),
+        ("go/h/h.go", "package h\n\nimport \"ex.org/g\"\n\nvar N = g.SharedGo()\n"),
+    ]);
+    let client = bench.client();
+    for (file, symbol, other) in [
+        ("a/src/lib.rs", "shared_fn", "b/src/lib.rs"),
+        ("pa/pa/__init__.py", "shared_py", "pb/main.py"),
+        ("go/g/g.go", "SharedGo", "go/h/h.go"),
+    ] {
+        let told = format!(
+            "\n1 file(s) of other projects have this name, and what they mean by it is not known here: {other}; ask there"
+        );
+        let at = json!({"file_path": file, "symbol": symbol, "new_name": "Renamed"});
+        for tool in ["find_references", "call_hierarchy", "rename_symbol"] {
+            let mut args = at.clone();
+            if tool != "rename_symbol" {
+                args.as_object_mut().unwrap().remove("new_name");
+            }
+            let text = client.ok(tool, args).await;
+            assert!(text.ends_with(&told), "{tool}: {text}");
+        }
+    }
+    // From there, both are known; and what is known in one function alone is nobody else's.
+    let text = client
+        .ok("find_references", json!({"file_path": "b/src/lib.rs", "line": 2, "symbol": "shared_fn"}))
+        .await;
+    assert!(text.starts_with("Found 2 reference(s)") && !text.contains("other projects"), "{text}");
+    let text = client
+        .ok("find_references", json!({"file_path": "a/src/lib.rs", "line": 2, "symbol": "inner"}))
+        .await;
+    assert!(text.starts_with("Found 2 reference(s)") && !text.contains("other projects"), "{text}");
+}

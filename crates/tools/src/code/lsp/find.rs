@@ -3,7 +3,7 @@
 use super::{
     args::{Place, place_args, place_tool, read_tool},
     ask::{Spot, spot},
-    show, strangers,
+    show, siblings, strangers,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
@@ -46,9 +46,12 @@ async fn references(call: &Call, args: &Args) -> Result<String, Trouble> {
     let (mut found, left) = strangers::references(call, &spot).await?;
     found.sort_by(|a, b| (&a.path, a.range.start).cmp(&(&b.path, b.range.start)));
     let unresolved = strangers::unresolved(call, &spot, &found).await?;
+    let server = &spot.ready.server;
+    let known = found.iter().filter_map(|at| Some((server.ours(&at.path)?, at.range.start))).collect();
+    let elsewhere = siblings::told(call, &spot, known).await?;
     let mut text = listed(call, &spot, "reference", found, args.offset).await? + &unresolved;
-    text.push_str(&strangers::said(call, &spot.ready.server, left).await);
-    Ok(text)
+    text.push_str(&strangers::said(call, server, left).await);
+    Ok(text + &elsewhere)
 }
 
 async fn listed(

@@ -3,7 +3,7 @@
 use super::{
     args::{place_args, read_tool},
     ask::spot,
-    show, strangers,
+    show, siblings, strangers,
     trouble::{Trouble, twice},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
@@ -57,6 +57,12 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
         found.extend(more);
         left = unknown;
     }
+    let mut elsewhere = String::new();
+    if !out {
+        let known = found.iter().map(|(_, at)| at).chain([&item.location]);
+        let known = known.filter_map(|at| Some((server.ours(&at.path)?, at.range.start))).collect();
+        elsewhere = siblings::told(call, &spot, known).await?;
+    }
     found.sort_by(|a, b| (&a.1.path, a.1.range.start).cmp(&(&b.1.path, b.1.range.start)));
     found.dedup();
     let page = show::Page::of(&mut found, args.offset, SHOWN);
@@ -69,5 +75,5 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
     }
     page.more(&mut text);
     text.push_str(&strangers::said(call, server, left).await);
-    Ok(text)
+    Ok(text + &elsewhere)
 }

@@ -23,6 +23,7 @@ mod rename;
 mod running;
 mod shorthand;
 mod show;
+mod siblings;
 mod status;
 mod strangers;
 mod symbols;

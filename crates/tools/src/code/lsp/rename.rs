@@ -5,7 +5,7 @@ use super::{
     ask::{Spot, spot},
     identifiers,
     running::Running,
-    shorthand, show, strangers, taken,
+    shorthand, show, siblings, strangers, taken,
     trouble::{Trouble, twice},
     unseen,
 };
@@ -159,6 +159,11 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     note.push_str(&unseen::complete(call, spot, &mut files, &args.new_name).await?);
     let (files, standing) = taken::told(call, server, files, &args.new_name).await?;
     note.push_str(&standing);
+    let mut known = Vec::new();
+    for file in &files {
+        known.extend(file.edits.iter().map(|edit| (file.path.relative().to_owned(), edit.range.start)));
+    }
+    note.push_str(&siblings::told(call, spot, known).await?);
     // The edits are for what the server knew when it was asked: whatever it was not told by then counts.
     let names: Vec<ContainedPath> = files.iter().map(|file| file.path.clone()).collect();
     let told = server.sync_telling(call, &names).await?;

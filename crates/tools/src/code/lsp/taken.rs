@@ -77,7 +77,7 @@ fn starts(file: &Found, text: &str, encoding: Encoding) -> Vec<usize> {
 
 /// The innermost function that holds all these places and is not itself called by one of them: what is known only in
 /// there cannot be mistaken for what is outside.
-fn function(parsed: &Parsed<'_>, edited: &[usize]) -> Option<Range<usize>> {
+pub(super) fn function(parsed: &Parsed<'_>, edited: &[usize]) -> Option<Range<usize>> {
     let holds = |it: &::code::Symbol| {
         it.kind.is_callable() && edited.iter().all(|at| it.full.contains(at) && !it.name_at.contains(at))
     };
