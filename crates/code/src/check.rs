@@ -33,7 +33,11 @@ impl Changed<'_> {
     /// Holds the changed file against the one before; its symbols when all is well.
     pub(crate) fn hold(&self, after: &Parsed<'_>) -> Result<Vec<Symbol>, Refusal> {
         let was = self.before.problems();
-        let now = after.problems();
+        let mut now = after.problems();
+        // a file for Python 2 stays one
+        if was.iter().any(|problem| problem.sort == Sort::Old) {
+            now.retain(|problem| problem.sort != Sort::Old);
+        }
         let inside = |problem: &Problem| self.new.start <= problem.at && problem.at <= self.new.end;
         if let Some(problem) = now.iter().find(|problem| inside(problem) && !self.was_there(&was, problem)) {
             return Err(self.refuse(problem.line, problem.reason.clone(), true));

@@ -116,7 +116,7 @@ impl Parsed<'_> {
         let mut found = Vec::new();
         // the grammar takes blocks without anything in them
         let python = self.language == Language::Python;
-        let mut strict = Strict::new(self.language);
+        let mut strict = Strict::new(self.language, self.source);
         self.visit(|node| {
             if python && node.kind() == "block" && node.byte_range().is_empty() {
                 found.push(problem(node, Sort::Broken, "nothing in a block".to_owned()));
