@@ -1,12 +1,16 @@
 //! Whether a file with a change in it still is what it was, apart from the change.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::language::Language;
 use crate::lax::Sort;
 use crate::outline::Symbol;
 use crate::parse::{Depth, Parsed, Problem};
+use crate::rules::{
+    self,
+    go::{self, Repeat},
+};
 use crate::statement::{self, Placed};
 
 const NOT_CLOSED: &str = "a bracket, a quote or a comment in the new text is not closed, or closed too early";
@@ -38,22 +42,23 @@ impl Changed<'_> {
         if was.iter().any(|problem| problem.sort == Sort::Old) {
             now.retain(|problem| problem.sort != Sort::Old);
         }
+        let known = self.known(&was);
+        let new = |problem: &Problem| !known.contains(&(problem.at, problem.reason.as_str()));
         let inside = |problem: &Problem| self.new.start <= problem.at && problem.at <= self.new.end;
-        if let Some(problem) = now.iter().find(|problem| inside(problem) && !self.was_there(&was, problem)) {
+        if let Some(problem) = now.iter().find(|problem| inside(problem) && new(problem)) {
             return Err(self.refuse(problem.line, problem.reason.clone(), true));
         }
         let broken = |all: &[Problem]| all.iter().filter(|problem| problem.sort == Sort::Broken).count();
         let (was_broken, broken) = (broken(&was), broken(&now));
         // what a broken file is taken for changes with everything in it
-        let rule = |problem: &&Problem| problem.sort != Sort::Broken && !self.was_there(&was, problem);
+        let rule = |problem: &&Problem| problem.sort != Sort::Broken && new(problem);
         if let Some(problem) = now.iter().find(rule).filter(|_| was_broken == 0 && broken == 0) {
             return Err(self.refuse(problem.line, problem.reason.clone(), false));
         }
         if broken > was_broken {
-            let new =
-                now.iter().find(|problem| problem.sort == Sort::Broken && !self.was_there(&was, problem));
+            let first = now.iter().find(|problem| problem.sort == Sort::Broken && new(problem));
             let (line, reason) =
-                new.map_or((1, "it no longer parses".to_owned()), |p| (p.line, p.reason.clone()));
+                first.map_or((1, "it no longer parses".to_owned()), |p| (p.line, p.reason.clone()));
             return Err(self.refuse(line, reason, false));
         }
         if after.language == Language::Python
@@ -66,6 +71,9 @@ impl Changed<'_> {
             if after.language.is_script() {
                 self.same_statements(after)?;
             }
+            if after.language == Language::Go {
+                self.same_constants(after)?;
+            }
             self.same_outside(&symbols, after)?;
         }
         Ok(symbols)
@@ -75,10 +83,10 @@ impl Changed<'_> {
         Refusal { line, reason, inside }
     }
 
-    fn was_there(&self, was: &[Problem], problem: &Problem) -> bool {
-        was.iter().any(|old| {
-            !self.old.contains(&old.at) && self.moved(old.at) == problem.at && old.reason == problem.reason
-        })
+    /// What was wrong outside the change, and where that is now.
+    fn known<'p>(&self, was: &'p [Problem]) -> HashSet<(usize, &'p str)> {
+        let outside = was.iter().filter(|problem| !self.old.contains(&problem.at));
+        outside.map(|problem| (self.moved(problem.at), problem.reason.as_str())).collect()
     }
 
     /// Where a place outside the change is now.
@@ -121,6 +129,33 @@ impl Changed<'_> {
             "`{line}` would go on the statement before it, which no semicolon ends; put a `;` between the two"
         );
         Err(self.refuse(line_of(source, at), reason, inside))
+    }
+
+    /// Constants of Go that repeat an expression repeat the same one, unless the one that has it was changed itself.
+    fn same_constants(&self, after: &Parsed<'_>) -> Result<(), Refusal> {
+        let was = go::repeats(self.before).into_iter().filter(|it| !self.old.contains(&it.name.start));
+        let was: HashMap<usize, Repeat> = was.map(|it| (self.moved(it.name.start), it)).collect();
+        for now in go::repeats(after) {
+            let Some(old) = was.get(&now.name.start).filter(|_| !self.new.contains(&now.name.start)) else {
+                continue;
+            };
+            let within = |of: &Option<Range<usize>>, hole: &Range<usize>| {
+                of.as_ref().is_some_and(|of| of.start < hole.end && of.end > hole.start)
+            };
+            let changed = within(&old.of, &self.old) && within(&now.of, &self.new);
+            let text = |of: &Option<Range<usize>>, source: &[u8]| {
+                of.clone().map(|of| rules::text(source, of).into_owned())
+            };
+            if !changed && text(&old.of, self.before.source) != text(&now.of, after.source) {
+                let reason = format!(
+                    "the constant {} would have another value: it repeats the expression of one before it; give it \
+                     one of its own first",
+                    rules::text(after.source, now.name.clone())
+                );
+                return Err(self.refuse(line_of(after.source, now.name.start), reason, false));
+            }
+        }
+        Ok(())
     }
 
     /// Symbols outside the change are what and where they were: nothing was closed early, nothing swallowed.

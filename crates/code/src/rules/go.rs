@@ -1,9 +1,12 @@
 //! Go.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use super::{Draft, Scope, Visit};
 use crate::outline::Kind;
+use crate::parse::Parsed;
 
 pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     match node.kind() {
@@ -84,4 +87,35 @@ fn receiver(list: Node<'_>, scope: &Scope<'_>) -> Option<String> {
         };
     }
     Some(scope.text(at).into_owned())
+}
+
+/// A constant without an expression of its own.
+pub(crate) struct Repeat {
+    /// Where its name stands.
+    pub(crate) name: Range<usize>,
+    /// The type and the expression that it repeats, those of a constant before it.
+    pub(crate) of: Option<Range<usize>>,
+}
+
+/// The constants of a file that repeat what another has.
+pub(crate) fn repeats(parsed: &Parsed<'_>) -> Vec<Repeat> {
+    let mut found = Vec::new();
+    parsed.visit(|node| {
+        if node.kind() == "const_declaration" {
+            let (mut of, mut cursor) = (None, node.walk());
+            for spec in node.named_children(&mut cursor).filter(|child| child.kind() == "const_spec") {
+                let name = spec.child_by_field_name("name").map(|name| name.byte_range());
+                match (spec.child_by_field_name("value"), name) {
+                    (Some(value), _) => {
+                        let start = spec.child_by_field_name("type").unwrap_or(value).start_byte();
+                        of = Some(start..value.end_byte());
+                    }
+                    (None, Some(name)) => found.push(Repeat { name, of: of.clone() }),
+                    (None, None) => {}
+                }
+            }
+        }
+        true
+    });
+    found
 }

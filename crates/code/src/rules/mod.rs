@@ -1,7 +1,7 @@
 //! What the nodes of each language's tree mean: one file per language.
 
 mod c;
-mod go;
+pub(crate) mod go;
 mod java;
 mod python;
 mod rust;
