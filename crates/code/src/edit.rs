@@ -13,6 +13,9 @@ use crate::language::Language;
 use crate::outline::{Kind, Symbol};
 use crate::parse::{Depth, Parsed, Reader};
 
+/// Places in a signature where a comment may begin.
+const MARKS: usize = 16;
+
 /// Which symbol.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -380,6 +383,7 @@ impl Job<'_> {
         }
         text = text.strip_suffix(';').unwrap_or(text).trim_end();
         let mut text = text.to_owned();
+        let comment = split_comment(self.before.language, &mut text);
         let old = String::from_utf8_lossy(&self.source()[symbol.signature.clone()]).into_owned();
         let ending = if self.before.language == Language::Python { ":" } else { "=>" };
         if old.ends_with(ending) && !text.ends_with(ending) {
@@ -389,6 +393,20 @@ impl Job<'_> {
         let mut refused = EditError::DoesNotParse { reason: "there is nothing in it".to_owned() };
         if text.is_empty() {
             return Err(refused);
+        }
+        let mut end = symbol.signature.end;
+        if let Some(comment) = comment {
+            let line = self.source()[end..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let behind = line.trim_ascii_end();
+            if !matches!(behind.trim_ascii_start().first(), None | Some(b'#')) {
+                let reason =
+                    format!("`{comment}` would make a comment of the body, which is on the same line");
+                return Err(EditError::DoesNotParse { reason });
+            }
+            // it takes the place of the one that is there
+            end += behind.len();
+            text.push_str("  ");
+            text.push_str(&comment);
         }
         if self.is_decorated() && text.starts_with(self.mark()) {
             return Err(EditError::Decorated { found: self.listed() });
@@ -400,7 +418,7 @@ impl Job<'_> {
         let words = self.source();
         starts.sort_by_key(|start| first_word(&words[*start..]) != first_word(text.as_bytes()));
         for (turn, start) in starts.iter().enumerate() {
-            let at = *start..symbol.signature.end.max(*start);
+            let at = *start..end.max(*start);
             let fitted = self.fitted(&at, &Within::alone(&text), &indent).swap_remove(0);
             let splice = Splice { at, text: fitted.trim_start().to_owned(), lead: 0 };
             let done = self.splice(&splice, |changed, symbols| {
@@ -426,6 +444,22 @@ impl Job<'_> {
             other => other,
         })
     }
+}
+
+/// Takes the comment away that a signature of Python ends with.
+fn split_comment(language: Language, text: &mut String) -> Option<String> {
+    let last = text.rfind('\n').map_or(0, |newline| newline + 1);
+    // a `#` may stand in a text: the comment begins where a signature is whole
+    let mut places = text[last..].match_indices('#').map(|(at, _)| last + at).take(MARKS);
+    let at = places.find(|at| {
+        let head = text[..*at].trim_end().trim_end_matches(':').trim_start();
+        let whole = format!("{head}: pass\n");
+        let parsed = Reader::default().parse(language, whole.as_bytes());
+        parsed.is_some_and(|parsed| language == Language::Python && parsed.broken().is_none())
+    })?;
+    let comment = text.split_off(at);
+    text.truncate(text.trim_end().len());
+    Some(comment)
 }
 
 /// The letters that a text begins with.

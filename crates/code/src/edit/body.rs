@@ -1,5 +1,6 @@
 //! Another body for a function.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{EditError, Edited, Job, Splice, Within};
@@ -141,14 +142,27 @@ impl Job<'_> {
             target.unwrap_or_else(|| format!("{}{}", self.indent(), indent::unit(Language::Python, source)));
         let colon = self.symbol.signature.end;
         let newline = self.line_ends(body, "\n").len();
+        // a comment behind a body of one line stays, unless another comes in its place
+        let kept = match &old {
+            Cow::Borrowed(old) if same_line => &old[end_of_code(old)..],
+            _ => "",
+        };
         let mut forms = Vec::new();
         if same_line && !bare.contains('\n') {
-            let splice = Splice { at: body.clone(), text: bare.trim().to_owned(), lead: 0 };
+            let kept = if end_of_code(bare) < bare.len() { "" } else { kept };
+            let splice = Splice { at: body.clone(), text: format!("{}{kept}", bare.trim()), lead: 0 };
             forms.push(Form { splice, start: body.start, guessed: false });
         }
         for (turn, text) in self.fitted(body, &Within::alone(bare), &target).into_iter().enumerate() {
             let (splice, start) = match same_line {
-                true => (Splice { at: colon..body.end, text: format!("\n{text}"), lead: 1 }, colon + newline),
+                true if kept.contains('\n') => (
+                    Splice { at: colon..body.end, text: format!("\n{text}{kept}"), lead: 1 },
+                    colon + newline,
+                ),
+                true => (
+                    Splice { at: colon..body.end, text: format!("{kept}\n{text}"), lead: 1 },
+                    colon + kept.len() + newline,
+                ),
                 false => (
                     Splice { at: body.clone(), text: format!("{above}{text}"), lead: above.len() },
                     body.start,
@@ -185,6 +199,22 @@ impl Job<'_> {
                     })
             })
     }
+}
+
+/// Where the last thing of a Python text ends that is no comment.
+fn end_of_code(text: &str) -> usize {
+    let parsed = Reader::default().parse(Language::Python, text.as_bytes());
+    let mut end = 0;
+    if let Some(parsed) = &parsed {
+        parsed.visit(|node| {
+            if node.child_count() == 0 && node.kind() != "comment" {
+                end = end.max(node.end_byte());
+            }
+            true
+        });
+    }
+    // line ends are things there
+    if text[end..].contains('#') { text[..end].trim_end().len() } else { text.len() }
 }
 
 /// Whether a text is nothing but an object in parentheses.
