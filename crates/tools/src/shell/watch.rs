@@ -29,7 +29,7 @@ const PRICE: u32 = 50;
 const CREDIT: Duration = Duration::from_secs(10);
 /// How much of a line an event shows.
 const SHOWN_LINE: usize = 500;
-/// Clients that take notifications get at most one in this time; the next says how many were held back.
+/// Clients that take notifications get at most one error in this time; the next says how many were held back.
 const PUSH_PAUSE: Duration = Duration::from_millis(200);
 
 const DEFAULT_PATTERNS: [&str; 5] =
@@ -139,6 +139,7 @@ struct Log {
     /// Lines that were not matched.
     unmatched: u64,
     last_output: Instant,
+    /// When the last error was.
     pushed: Option<Instant>,
     held_back: u64,
     /// The last of those held back.
@@ -298,11 +299,7 @@ impl Watch {
             while let Some(due) = self.pause_ends() {
                 tokio::time::sleep_until(due).await;
             }
-            let log = &mut *self.lock();
-            if let Some(event) = log.unpushed.take() {
-                log.held_back -= 1;
-                self.tell(log, &event);
-            }
+            self.let_go(&mut self.lock());
         }
     }
 
@@ -312,21 +309,32 @@ impl Watch {
     }
 
     /// Tells clients that listen, but never floods them: of many error lines in a row they see the first
-    /// and the last.
+    /// and the last. Other events are rare, and begin no pause: the one error of a crash comes right behind the start.
     fn push(&self, log: &mut Log, event: &Event) {
-        let may_wait = matches!(event.kind, Kind::Error { .. });
-        if may_wait && log.pushed.is_some_and(|pushed| pushed.elapsed() < PUSH_PAUSE) {
+        if !matches!(event.kind, Kind::Error { .. }) {
+            // The last error before the end is most often the reason for it.
+            self.let_go(log);
+        } else if log.pushed.is_some_and(|pushed| pushed.elapsed() < PUSH_PAUSE) {
             log.held_back += 1;
             log.unpushed = Some(event.clone());
             self.waiting.notify_one();
             return;
+        } else {
+            log.pushed = Some(Instant::now());
+            log.unpushed = None;
         }
         self.tell(log, event);
     }
 
-    fn tell(&self, log: &mut Log, event: &Event) {
+    /// Tells the last error that was held back.
+    fn let_go(&self, log: &mut Log) {
+        let Some(event) = log.unpushed.take() else { return };
+        log.held_back -= 1;
         log.pushed = Some(Instant::now());
-        log.unpushed = None;
+        self.tell(log, &event);
+    }
+
+    fn tell(&self, log: &mut Log, event: &Event) {
         let held_back = match std::mem::take(&mut log.held_back) {
             0 => String::new(),
             count => format!(" ({count} events before it were not pushed)"),
@@ -542,7 +550,9 @@ mod tests {
         let mut next = async || notices.recv().await.unwrap().text.split_once("  ").unwrap().1.to_owned();
         let story = async {
             watch.hear(true, "Error: one\nError: two\nlistening\n", "");
-            assert_eq!(next().await, "ready (2 events before it were not pushed)");
+            assert!(next().await.ends_with("Error: one"), "the start begins no pause");
+            assert!(next().await.ends_with("Error: two"));
+            assert_eq!(next().await, "ready");
             for n in 3..6 {
                 watch.hear(true, &format!("Error: {n}\n"), "");
             }
@@ -559,10 +569,34 @@ mod tests {
     }
 
     #[test]
+    fn the_error_that_ended_it_is_pushed_before_the_end_and_a_flood_stays_short() {
+        for (errors, told) in [
+            (1, &["Error: 0", "exited  exit=1"][..]),
+            (2, &["Error: 0", "Error: 1", "exited  exit=1"]),
+            (500, &["Error: 0", "Error: 499 (498 events before it were not pushed)", "exited  exit=1"]),
+        ] {
+            let watch = watch(None, None, None);
+            let mut notices = watch.notices.subscribe();
+            for n in 0..errors {
+                // However long that takes: no pause is over yet.
+                let mut log = watch.lock();
+                log.pushed = log.pushed.map(|_| Instant::now());
+                drop(log);
+                watch.hear(true, &format!("Error: {n}\n"), "");
+            }
+            watch.end(1);
+            for expected in told {
+                let text = notices.try_recv().unwrap().text;
+                assert!(text.ends_with(expected), "{text}, not {expected}");
+            }
+            assert!(notices.try_recv().is_err(), "{errors}");
+        }
+    }
+
+    #[test]
     fn a_line_that_may_be_withheld_is_not_pushed() {
         let watch = Watch { reticent: true, ..watch(None, None, None) };
         let mut notices = watch.notices.subscribe();
-        watch.lock().pushed = None;
         watch.hear(true, "Error: CONFIDENTIAL\n", "");
         let told = notices.try_recv().unwrap().text;
         assert!(told.contains("error (matched") && !told.contains("CONFIDENTIAL"), "{told}");
