@@ -3,43 +3,88 @@
 /// Attributes that make Graphviz, or whoever opens the picture, load something.
 const LOADING: [&str; 5] = ["image", "imagepath", "shapefile", "fontpath", "stylesheet"];
 
+/// A word of the language. Spaces and comments are none.
+enum Word<'a> {
+    /// What stood between quotes.
+    Text(String),
+    /// With its brackets.
+    Html(&'a str),
+    Name(&'a str),
+    Sign(char),
+}
+
+fn words(source: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut rest = source;
+    std::iter::from_fn(move || {
+        loop {
+            let first = rest.chars().next()?;
+            if first.is_whitespace() {
+                rest = &rest[first.len_utf8()..];
+            } else if rest.starts_with("//") || first == '#' {
+                rest = after(rest, "\n");
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                rest = after(comment, "*/");
+            } else if let Some(text) = rest.strip_prefix('"') {
+                let (text, left) = quoted(text);
+                rest = left;
+                return Some(Word::Text(text));
+            } else if first == '<' {
+                let (html, left) = nested(rest);
+                rest = left;
+                return Some(Word::Html(html));
+            } else if is_name(first) {
+                let (name, left) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
+                rest = left;
+                return Some(Word::Name(name));
+            } else {
+                rest = &rest[first.len_utf8()..];
+                return Some(Word::Sign(first));
+            }
+        }
+    })
+}
+
 /// What in a graph refers to a file. Labels may say what they like.
 pub(super) fn reference(source: &str) -> Option<&'static str> {
-    let mut rest = source;
     // The last name or text, to which an `=` would give a value.
     let mut last: Option<String> = None;
     let mut joining = false;
-    while let Some(first) = rest.chars().next() {
-        if first.is_whitespace() {
-            rest = &rest[first.len_utf8()..];
-        } else if rest.starts_with("//") || first == '#' {
-            rest = after(rest, "\n");
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            rest = after(comment, "*/");
-        } else if let Some(text) = rest.strip_prefix('"') {
-            let (text, left) = quoted(text);
-            let before = last.take().filter(|_| joining).unwrap_or_default();
-            (last, rest, joining) = (Some(before + &text), left, false);
-        } else if first == '<' {
-            let (html, left) = nested(rest);
-            if has_picture(html) {
-                return Some("<img>");
+    for word in words(source) {
+        match word {
+            Word::Text(text) => {
+                let before = last.take().filter(|_| joining).unwrap_or_default();
+                (last, joining) = (Some(before + &text), false);
             }
-            (last, rest, joining) = (None, left, false);
-        } else if is_name(first) {
-            let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-            (last, rest, joining) = (Some(rest[..end].to_owned()), &rest[end..], false);
-        } else {
-            let name = last.take_if(|_| first != '+');
-            let found = name.filter(|_| first == '=').map(|name| name.to_lowercase());
-            if let Some(loading) = LOADING.into_iter().find(|known| found.as_deref() == Some(known)) {
-                return Some(loading);
+            Word::Html(html) if has_picture(html) => return Some("<img>"),
+            Word::Html(_) => (last, joining) = (None, false),
+            Word::Name(name) => (last, joining) = (Some(name.to_owned()), false),
+            Word::Sign(sign) => {
+                let name = last.take_if(|_| sign != '+');
+                let found = name.filter(|_| sign == '=').map(|name| name.to_lowercase());
+                if let Some(loading) = LOADING.into_iter().find(|known| found.as_deref() == Some(known)) {
+                    return Some(loading);
+                }
+                joining = sign == '+';
             }
-            joining = first == '+';
-            rest = &rest[first.len_utf8()..];
         }
     }
     None
+}
+
+/// How many graphs a source holds, one behind the other.
+pub(super) fn graphs(source: &str) -> usize {
+    let (mut depth, mut count) = (0_usize, 0);
+    for word in words(source) {
+        match word {
+            Word::Sign('{') => {
+                count += usize::from(depth == 0);
+                depth += 1;
+            }
+            Word::Sign('}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    count
 }
 
 fn is_name(c: char) -> bool {
@@ -97,7 +142,22 @@ fn has_picture(html: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::reference;
+    use super::{graphs, reference};
+
+    #[test]
+    fn graphs_are_counted_and_not_what_looks_like_them() {
+        for (source, count) in [
+            ("", 0),
+            ("digraph { subgraph a { b } { c } }", 1),
+            ("graph { a [label=\"} graph {\"] } // graph {}\n/* graph {} */", 1),
+            ("digraph { a [label=<} {<b>}</b>>] }", 1),
+            ("digraph { a } digraph { b }", 2),
+            ("strict graph x {} graph \"y\" {}\ngraph {}", 3),
+            ("} graph {", 1),
+        ] {
+            assert_eq!(graphs(source), count, "{source}");
+        }
+    }
 
     #[test]
     fn attributes_count_and_labels_do_not() {

@@ -1,7 +1,7 @@
 //! `render_dot` and `render_mermaid`: a diagram as a picture in the workspace.
 
 use super::{graph, svg};
-use crate::{Call, Class, Content, Group, Place, Reply, Spec, Tool, ToolError};
+use crate::{Call, Class, Content, Group, Place, Reply, Spec, Tool, ToolError, Touches};
 use sandbox::{EnvEntry, Outcome, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -86,10 +86,19 @@ impl Tool for RenderDot {
         open_world: false,
         long: true,
     };
+    // What draws writes to its stdout alone.
+    const TOUCHES: Touches = Touches::Noted;
     type Args = Args;
     type Output = Reply;
 
     async fn run(&self, call: &Call, args: Args) -> Result<Reply, ToolError> {
+        let graphs = graph::graphs(&args.source);
+        if graphs > 1 {
+            return Err(ToolError::with_hint(
+                format!("render_dot: `source` holds {graphs} graphs, and a picture shows one"),
+                "call once for each, or make them parts of one graph: subgraph cluster_a { … }",
+            ));
+        }
         if let Some(found) = graph::reference(&args.source) {
             return Err(ToolError::with_hint(
                 format!("render_dot: `{found}` refers to a file, which is not opened"),
@@ -137,6 +146,12 @@ async fn render(
     check_source(tool, &args.source)?;
     // Where it goes is looked at before anything is drawn.
     let path = call.workspace.resolve(&args.output_path)?;
+    if path.relative().iter().any(|name| name.eq_ignore_ascii_case(".git")) {
+        return Err(ToolError::with_hint(
+            format!("{tool}: {path} lies in a repository's .git, where git takes it for its own"),
+            "give an `output_path` beside the sources",
+        ));
+    }
     let drawn = async |format| {
         let request = Request {
             stdin: args.source.clone().into_bytes(),
@@ -169,8 +184,14 @@ async fn render(
     let target = path.clone();
     let bytes = call
         .blocking(move |call| {
-            let new = |_: Option<&[u8]>| Ok::<_, Infallible>(picture);
-            match call.workspace.update(&target, Expected::Anything, new) {
+            let mut note = None;
+            let new = |old: Option<&[u8]>| {
+                note = call.note(tool, &target, old);
+                Ok::<_, Infallible>(picture)
+            };
+            let written = call.workspace.update(&target, Expected::Anything, new);
+            call.noted(note, written.as_ref().ok().map(|written| Arc::clone(&written.new)));
+            match written {
                 Ok(written) => Ok(written.new.len()),
                 Err(UpdateError::File(error)) => Err(error.into()),
                 Err(_) => {
@@ -191,6 +212,11 @@ async fn render(
 fn check_source(tool: &str, source: &str) -> Result<(), ToolError> {
     if source.trim().is_empty() {
         return Err(ToolError::caller(format!("{tool}: `source` is empty; say what to draw")));
+    }
+    if let Some(at) = source.find('\0') {
+        return Err(ToolError::caller(format!(
+            "{tool}: `source` has a NUL character at byte {at}, at which reading ends; take it out"
+        )));
     }
     if source.len() > MAX_SOURCE {
         return Err(ToolError::caller(format!(

@@ -58,7 +58,35 @@ async fn bad_input_is_explained_and_writes_nothing() {
     );
     let outside = client.err("render_dot", json!({"source": GRAPH, "output_path": "../g.svg"})).await;
     assert!(outside.contains("../g.svg"), "{outside}");
+    for path in ["g.svg", "g.png"] {
+        let two = json!({"source": "digraph { a } graph { b }", "output_path": path});
+        let text = client.err("render_dot", two).await;
+        assert!(text.contains("holds 2 graphs") && text.contains("call once for each"), "{text}");
+    }
+    let nul = client.err("render_dot", json!({"source": "digraph { a\0 }", "output_path": "g.svg"})).await;
+    assert!(nul.contains("a NUL character at byte 11"), "{nul}");
+    for path in [".git/refs/heads/evil.svg", "sub/.GIT/x.svg"] {
+        let text = client.err("render_dot", json!({"source": GRAPH, "output_path": path})).await;
+        assert!(text.contains(".git, where git takes it for its own"), "{text}");
+    }
     assert!(fs::read_dir(bench.root()).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn undo_takes_back_a_picture_or_says_that_it_is_not_kept() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write(".gitignore", "ign/\n");
+    client.ok("Write", json!({"file_path": "w", "content": "w"})).await;
+    client.ok("render_dot", json!({"source": GRAPH, "output_path": "g.svg"})).await;
+    client.ok("render_dot", json!({"source": GRAPH, "output_path": "ign/x.svg"})).await;
+    let text = client.call("undo", json!({})).await.all_text();
+    assert!(text.contains("NOT undone") && text.contains("ign/x.svg"), "{text}");
+    assert!(bench.root().join("w").exists() && bench.root().join("ign/x.svg").exists());
+    let text = client.ok("undo", json!({})).await;
+    assert!(text.starts_with("undid render_dot: g.svg (1 file(s) changed)"), "{text}");
+    assert!(bench.root().join("w").exists() && !bench.root().join("g.svg").exists());
+    assert!(client.ok("undo", json!({})).await.starts_with("undid Write: w"));
 }
 
 #[tokio::test]
