@@ -140,6 +140,12 @@ impl Host {
         self.vault.scrubber()
     }
 
+    /// The same for a text that is whole and leaves now: it knows what was replaced this moment.
+    #[must_use]
+    pub fn scrubber_now(&self) -> Arc<Scrubber> {
+        self.vault.scrubber_now()
+    }
+
     /// Where commands run and which hooks look on, as of now.
     pub fn runtime(&self) -> Arc<Runtime> {
         Arc::clone(&self.runtime.read().unwrap_or_else(PoisonError::into_inner))

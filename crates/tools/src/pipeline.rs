@@ -334,7 +334,7 @@ fn finish(host: &Host, mut reply: Reply) -> Reply {
     if reply.revealing {
         return reply;
     }
-    let scrubber = host.scrubber();
+    let scrubber = host.scrubber_now();
     let mut room = MAX_TEXT;
     for content in &mut reply.content {
         if let Content::Text(text) = content {

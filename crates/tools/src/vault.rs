@@ -37,7 +37,10 @@ struct Held {
 
 struct Looked {
     at: Instant,
-    stamp: u64,
+    /// `None` when the folder could not be read.
+    stamp: Option<u64>,
+    /// Why it could not, once that was said.
+    failed: Option<String>,
     /// What the files hold, whether anybody may have it or not.
     files: Vec<SecretFile>,
     /// Values that were replaced: what printed them may still run.
@@ -47,7 +50,7 @@ struct Looked {
 impl Vault {
     pub(crate) fn new(settings: &Settings) -> anyhow::Result<Self> {
         let dir = settings.secrets_dir.clone();
-        let stamp = dir.as_deref().map_or(0, config::secrets_stamp);
+        let stamp = dir.as_deref().map(config::secrets_stamp);
         let files = dir.as_deref().map(config::read_secrets).transpose()?.unwrap_or_default();
         let (fixed, withheld) = (settings.secrets.clone(), settings.withheld.clone());
         for file in &files {
@@ -60,7 +63,7 @@ impl Vault {
         for name in held.scrubber.unprotected() {
             tracing::warn!("secret {name} is too short to be recognised in output");
         }
-        let looked = Looked { at: Instant::now(), stamp, files, retired: Vec::new() };
+        let looked = Looked { at: Instant::now(), stamp, failed: None, files, retired: Vec::new() };
         let patterns = Mutex::new(patterns);
         Ok(Self { patterns, fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
     }
@@ -83,6 +86,12 @@ impl Vault {
     pub(crate) fn scrubber(&self) -> Arc<Scrubber> {
         self.look(FRESH);
         Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner).scrubber)
+    }
+
+    /// The same for something that leaves now: a value that was replaced this moment is known, too.
+    pub(crate) fn scrubber_now(&self) -> Arc<Scrubber> {
+        self.look(Duration::ZERO);
+        self.scrubber()
     }
 
     /// Names of the secrets that can be had.
@@ -131,17 +140,35 @@ impl Vault {
             return Ok(false);
         }
         looked.at = Instant::now();
-        let changed = self.refresh(&mut looked)?;
-        if changed {
-            self.renew(&looked);
+        match self.refresh(&mut looked) {
+            Ok(changed) => {
+                looked.failed = None;
+                if changed {
+                    self.renew(&looked);
+                }
+                Ok(changed)
+            }
+            Err(error) => {
+                let why = error.to_string();
+                // A look at every result must not be a line in the log for each of them.
+                if looked.failed.as_ref() == Some(&why) {
+                    return Ok(false);
+                }
+                (looked.stamp, looked.failed) = (None, Some(why.clone()));
+                for file in looked.files.iter_mut().filter(|file| file.problem.is_some()) {
+                    // What was wrong with it can no longer be seen, nor mended as it was said.
+                    file.problem = Some(format!("its folder can no longer be read ({why}); put it back"));
+                }
+                self.renew(&looked);
+                Err(error)
+            }
         }
-        Ok(changed)
     }
 
     /// Reads the files again if they changed; what they no longer hold is remembered.
     fn refresh(&self, looked: &mut Looked) -> Result<bool, config::ConfigError> {
         let Some(dir) = &self.dir else { return Ok(false) };
-        let stamp = config::secrets_stamp(dir);
+        let stamp = Some(config::secrets_stamp(dir));
         if stamp == looked.stamp {
             return Ok(false);
         }
@@ -206,14 +233,65 @@ fn hold(
     let mut scrubber = patterns;
     let files = files.iter().map(|file| &file.secret).filter(|secret| !secret.value.is_empty());
     for secret in fixed.iter().chain(withheld).chain(files).chain(retired) {
-        scrubber = scrubber.secret(&secret.name, &secret.value);
+        for value in spellings(&secret.value) {
+            scrubber = scrubber.secret(&secret.name, value);
+        }
     }
     Held { by_name, scrubber: Arc::new(scrubber.build()) }
+}
+
+/// A value as programs print it. Many end at a NUL or leave it out, and no variable can hold one.
+fn spellings(value: &str) -> Vec<String> {
+    let mut all = vec![value.to_owned()];
+    if value.contains('\0') {
+        all.push(value.replace('\0', ""));
+        let parts = value.split('\0').filter(|part| part.chars().count() >= scrub::MIN_ANYWHERE);
+        all.extend(parts.map(str::to_owned));
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_gone_is_said_to_be_and_looked_at_when_it_is_back() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let (dir, away) = (place.path().join("secrets"), place.path().join("away"));
+        std::fs::create_dir(&dir).unwrap();
+        let allow = |mode| std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        let key = dir.join("KEY");
+        std::fs::write(&key, "a value to keep inside").unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        allow(0o777);
+        let settings = Settings { secrets_dir: Some(dir.clone()), ..Settings::default() };
+        let vault = Vault::new(&settings).unwrap();
+        let why = || vault.get("KEY").unwrap_err().to_string();
+        assert!(why().contains("mode 777"), "{}", why());
+        std::fs::rename(&dir, &away).unwrap();
+        assert!(why().contains("can no longer be read") && !why().contains("777"), "{}", why());
+        assert_eq!(vault.scrubber_now().scrub("a value to keep inside"), "[REDACTED:secret:KEY]");
+        std::fs::rename(&away, &dir).unwrap();
+        assert!(why().contains("mode 777"), "{}", why());
+        allow(0o700);
+        assert_eq!(vault.get("KEY").unwrap(), "a value to keep inside");
+    }
+
+    #[test]
+    fn a_value_with_a_nul_stays_inside_however_it_is_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { secrets_dir: Some(dir.path().to_owned()), ..Settings::default() };
+        std::fs::write(dir.path().join("KEY"), "the first half\0the other half\0abc").unwrap();
+        let vault = Vault::new(&settings).unwrap();
+        for text in
+            ["the first half\0the other half\0abc", "the first halfthe other halfabc", "the other half"]
+        {
+            assert_eq!(vault.scrubber().scrub(text), "[REDACTED:secret:KEY]", "{text:?}");
+        }
+        assert!(vault.scrubber().unprotected().is_empty());
+    }
 
     #[test]
     fn a_value_that_was_replaced_stays_inside_however_that_was_noticed() {

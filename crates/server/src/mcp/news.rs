@@ -21,7 +21,7 @@ pub(super) fn pass_on(session: &Session, client: &Peer<RoleServer>) {
         loop {
             let message = match notices.recv().await {
                 // Secrets may have come since the process began whose news these are.
-                Ok(notice) => message(&notice, &host.scrubber().scrub(&notice.text)),
+                Ok(notice) => message(&notice, &host.scrubber_now().scrub(&notice.text)),
                 Err(RecvError::Lagged(missed)) => {
                     let text = format!("{missed} notices were dropped: the client was too slow");
                     LoggingMessageNotificationParam::new(LoggingLevel::Warning, text.into())
