@@ -2,12 +2,13 @@
 
 use super::object::{Kind, Oid};
 use super::pack::CHUNK;
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Crc, Decompress, FlushDecompress, Status};
 use std::{
     fs::{self, File},
     io::{self, Write},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU8, Ordering},
 };
 
 /// Ids and offsets of an index; `None` when it is malformed.
@@ -35,6 +36,13 @@ pub(super) fn decode_index(bytes: &[u8]) -> Option<Vec<(Oid, u64)>> {
     Some(out)
 }
 
+/// The checksums of an index, in the order of its objects.
+fn decode_sums(bytes: &[u8], count: usize) -> Option<Vec<u32>> {
+    let start = 8 + 256 * 4 + count * 20;
+    let sums = bytes.get(start..start + count * 4)?.as_chunks().0;
+    Some(sums.iter().map(|sum| u32::from_be_bytes(*sum)).collect())
+}
+
 /// What inflating takes; made once for many objects.
 pub(crate) struct Inflater {
     inflate: Decompress,
@@ -56,7 +64,14 @@ pub(crate) struct Pack {
     sieve: Sieve,
     /// Where objects begin and the last one ends, sorted.
     bounds: Vec<u64>,
+    /// What the index says of each object's bytes, and what was found. Of what this process wrote itself nothing.
+    sums: Vec<(u32, AtomicU8)>,
 }
+
+/// What is known of an object's bytes.
+const UNSEEN: u8 = 0;
+const SOUND: u8 = 1;
+const DAMAGED: u8 = 2;
 
 /// Tells of most ids that are not in a pack that they are not. Every pack is asked for every object, and there are many.
 struct Sieve(Vec<u64>);
@@ -94,7 +109,9 @@ impl Pack {
             || io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a pack index", index.display()));
         let bytes = fs::read(index)?;
         let objects = decode_index(&bytes).ok_or_else(bad)?;
-        let pack = Self::new(index.with_extension("pack"), objects)?;
+        let sums = decode_sums(&bytes, objects.len()).ok_or_else(bad)?;
+        let mut pack = Self::new(index.with_extension("pack"), objects)?;
+        pack.sums = sums.into_iter().map(|sum| (sum, AtomicU8::new(UNSEEN))).collect();
         // Both end with the same sum of the pack's content: one that was cut off does not.
         let mut sum = [0; 20];
         pack.file.read_exact_at(&mut sum, pack.size())?;
@@ -111,7 +128,7 @@ impl Pack {
         bounds.push(file.metadata()?.len().saturating_sub(20));
         bounds.sort_unstable();
         let sieve = Sieve::new(&objects);
-        Ok(Self { path, file, objects, sieve, bounds })
+        Ok(Self { path, file, objects, sieve, bounds, sums: Vec::new() })
     }
 
     /// How many bytes the object at `offset` takes.
@@ -142,7 +159,47 @@ impl Pack {
         Ok(bytes)
     }
 
-    pub(crate) fn offset(&self, id: &Oid) -> Option<u64> {
+    /// Whether the bytes of an object are what they were when they were written, as far as that is known.
+    pub(crate) fn known_sound(&self, at: usize) -> Option<bool> {
+        let known = self.sums.get(at).map_or(SOUND, |(_, known)| known.load(Ordering::Relaxed));
+        (known != UNSEEN).then_some(known == SOUND)
+    }
+
+    /// The same for one who has to know. Its bytes are read once: this is about what became of them before this process
+    /// came.
+    pub(crate) fn is_sound(&self, at: usize) -> bool {
+        self.known_sound(at).unwrap_or_else(|| {
+            let sum = self.objects.get(at).and_then(|(_, offset)| self.sum(*offset).ok());
+            let sound = sum.is_some_and(|sum| self.has_sum(at, sum));
+            if let Some((_, known)) = self.sums.get(at) {
+                known.store(if sound { SOUND } else { DAMAGED }, Ordering::Relaxed);
+            }
+            sound
+        })
+    }
+
+    /// Whether the index says this of an object's bytes.
+    pub(crate) fn has_sum(&self, at: usize, sum: u32) -> bool {
+        self.sums.get(at).is_none_or(|(right, _)| *right == sum)
+    }
+
+    /// The checksum of the object at `offset`.
+    fn sum(&self, mut offset: u64) -> io::Result<u32> {
+        let mut left = usize::try_from(self.length(offset)).map_err(io::Error::other)?;
+        let mut bytes = vec![0; left.min(CHUNK)];
+        let mut sum = Crc::new();
+        while left > 0 {
+            let part = &mut bytes[..left.min(CHUNK)];
+            self.file.read_exact_at(part, offset)?;
+            sum.update(part);
+            left -= part.len();
+            offset += part.len() as u64;
+        }
+        Ok(sum.sum())
+    }
+
+    /// Which of its objects has this id.
+    pub(crate) fn find(&self, id: &Oid) -> Option<usize> {
         if !self.sieve.lets(id) {
             return None;
         }
@@ -160,7 +217,7 @@ impl Pack {
         }
         let at = from + all[from..to].partition_point(|(other, _)| other.start() < wanted);
         let same = all[at..].iter().take_while(|(other, _)| other.start() == wanted);
-        same.filter(|(other, _)| other == id).map(|(_, offset)| *offset).next()
+        same.zip(at..).find(|((other, _), _)| other == id).map(|(_, at)| at)
     }
 
     /// Inflates the object at `offset` into `sink`; its kind and size.

@@ -291,8 +291,25 @@ impl Store {
         PackWriter::new(&self.root.join("objects/pack"))
     }
 
+    /// Whether an object is here and is what it was: what is damaged is to be written anew.
     pub(crate) fn contains(&self, id: &Oid) -> bool {
-        self.lock().all.iter().any(|pack| pack.offset(id).is_some())
+        let mut unsure = Vec::new();
+        for pack in &self.lock().all {
+            let Some(at) = pack.find(id) else { continue };
+            match pack.known_sound(at) {
+                Some(true) => return true,
+                Some(false) => {}
+                // Reading it takes long: not while others wait for the lock.
+                None => unsure.push((Arc::clone(pack), at)),
+            }
+        }
+        unsure.iter().any(|(pack, at)| pack.is_sound(*at))
+    }
+
+    /// The packs that have an object, those that came last first, and where in them it is.
+    fn holding(&self, id: &Oid) -> Vec<(Arc<Pack>, usize)> {
+        let packs = self.lock();
+        packs.all.iter().rev().filter_map(|pack| Some((Arc::clone(pack), pack.find(id)?))).collect()
     }
 
     /// What the writer collected, and the files that refer to it, ready to become part of the store.
@@ -312,8 +329,13 @@ impl Store {
 
     /// Copies an object's content into `sink`.
     pub(crate) fn copy(&self, id: &Oid, tools: &mut Inflater, sink: impl Write) -> io::Result<(Kind, u64)> {
-        let found = self.lock().all.iter().rev().find_map(|pack| Some((pack.clone(), pack.offset(id)?)));
-        let Some((pack, offset)) = found else {
+        let mut found = self.holding(id);
+        // One that was damaged has been written anew. Nobody knows that of the only one before it is read.
+        if found.len() > 1 {
+            let sound = found.iter().position(|(pack, at)| pack.is_sound(*at));
+            found.swap(0, sound.unwrap_or(0));
+        }
+        let Some((pack, offset)) = found.first().map(|(pack, at)| (pack, pack.objects()[*at].1)) else {
             let what = format!("object {id} is missing from {}", self.root.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         };
@@ -506,9 +528,13 @@ impl Store {
         }
         let mut writer = self.writer();
         for pack in &old {
-            for (id, offset) in pack.objects() {
+            for (at, (id, offset)) in pack.objects().iter().enumerate() {
                 if reachable.contains(id) {
-                    writer.put_object(*id, &Object::new(pack.raw(*offset)?))?;
+                    let object = Object::new(pack.raw(*offset)?);
+                    // With a new checksum nobody would know any more that it is damaged, nor write it anew.
+                    if pack.has_sum(at, object.crc) {
+                        writer.put_object(*id, &object)?;
+                    }
                 }
             }
         }
@@ -684,6 +710,44 @@ mod tests {
             assert!(read(&store, id).unwrap() == content);
             assert!(left() == 0 && !Store::is_unfinished(root));
             assert!(store.delete_ref("s").unwrap());
+        }
+    }
+
+    /// A pack of its own for what was damaged would give it a checksum that fits.
+    #[test]
+    fn what_is_damaged_is_not_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let contents = [&b"content"[..], b"other"];
+        let ids = contents.map(|content| Kind::Blob.id(content));
+        let put = |store: &Store, which: &[usize]| {
+            let mut writer = store.writer();
+            which.iter().for_each(|n| writer.put(Kind::Blob, ids[*n], contents[*n]).unwrap());
+            store.stage(writer, Vec::new()).unwrap().publish(Wait::Whole).unwrap();
+        };
+        for again in [false, true] {
+            let store = Store::open(root, root).unwrap();
+            put(&store, &[0, 1]);
+            let path = store.lock().all[0].path.clone();
+            drop(store);
+            let mut bytes = fs::read(&path).unwrap();
+            let at = bytes.windows(7).position(|part| part == contents[0]).unwrap();
+            bytes[at] ^= 1;
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, bytes).unwrap();
+            let store = Store::open(root, root).unwrap();
+            assert!(!store.contains(&ids[0]) && store.contains(&ids[1]));
+            if again {
+                put(&store, &[0]);
+                assert_eq!(read(&store, ids[0]).unwrap(), contents[0]);
+            }
+            let all = store.lock().all.clone();
+            store.merge(all, &HashSet::from(ids)).unwrap();
+            for store in [store, Store::open(root, root).unwrap()] {
+                assert_eq!(read(&store, ids[0]).as_deref(), again.then_some(contents[0]));
+                assert_eq!(read(&store, ids[1]).unwrap(), contents[1]);
+            }
+            fs::remove_dir_all(root.join("objects")).unwrap();
         }
     }
 

@@ -464,6 +464,45 @@ fn one_damaged_pack_does_not_take_the_others_with_it() {
     }
 }
 
+/// A byte of a pack is no longer what it was. Files that are still there are stored again, so that what is told to be a
+/// snapshot is one.
+#[test]
+fn what_is_damaged_is_stored_anew() {
+    let text = |n: u32| (0..400 * (n + 1)).map(|word| format!("{n} {} ", word * word)).collect::<String>();
+    let check = |place: &Place| {
+        (0..6).for_each(|n| {
+            assert_eq!(fs::read_to_string(place.root.join(format!("folder/f{n}"))).unwrap(), text(n))
+        });
+    };
+    let parts = 9;
+    for part in 0..parts {
+        let place = Place::new();
+        (0..6).for_each(|n| place.write(&format!("folder/f{n}"), text(n)));
+        place.open().create("a", "").unwrap();
+        let packs =
+            fs::read_dir(place.store.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+        for pack in packs.filter(|path| path.extension().is_some_and(|e| e == "pack")) {
+            let mut bytes = fs::read(&pack).unwrap();
+            // Neither the beginning nor the end: then it would be set aside.
+            let at = 12 + (bytes.len() - 33) * part / (parts - 1);
+            bytes[at] ^= 0x10;
+            fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+            fs::write(&pack, bytes).unwrap();
+        }
+        let snapshots = place.open();
+        snapshots.create("c", "").unwrap();
+        let gone = || fs::remove_dir_all(place.root.join("folder")).unwrap();
+        gone();
+        snapshots.restore("c", &who()).unwrap();
+        check(&place);
+        drop(snapshots);
+        let snapshots = place.open();
+        gone();
+        snapshots.restore("c", &who()).unwrap();
+        check(&place);
+    }
+}
+
 /// A server that runs as root, as in many containers, must not take files from those who own them.
 #[test]
 fn owners_stay() {
