@@ -8,6 +8,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use rustix::fs::FlockOperation;
+
 use crate::kit::myself;
 use crate::snapshots::{Place, who};
 use workspace::{Caller, Change, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
@@ -214,8 +216,12 @@ fn stores_of_workspaces_that_are_gone_are_removed() {
     let mut locks: Vec<_> =
         places.iter().filter(|(name, _)| *name != "young").map(|(name, _)| aged(name)).collect();
     let used = locks.remove(1);
-    drop(locks);
-    rustix::fs::flock(&used, rustix::fs::FlockOperation::LockShared).unwrap();
+    // Another test may just start a process, which has the lock too until it runs its program.
+    for lock in locks {
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::Unlock).unwrap();
+    }
+    rustix::fs::flock(&used, FlockOperation::LockShared).unwrap();
     fs::remove_file(store("unsigned").join("workspace")).unwrap();
     fs::write(store("a file"), "").unwrap();
     for (_, place) in places.iter().filter(|(name, _)| *name != "living") {
