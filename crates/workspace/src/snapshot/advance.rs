@@ -70,35 +70,6 @@ impl Snapshots {
         self.take_in(state, news, None, Wait::Lasting, more)
     }
 
-    /// The same for one who is about to write over files, so that nothing may be lost that the journal missed: while what
-    /// it told is on its way to the disk, every stamp is compared. Should that tell more, all is done again with it.
-    pub(super) fn advance_surely<T>(
-        &self,
-        state: &mut State,
-        alone: &Exclusive<'_>,
-        more: impl Fn(&mut State, &mut Batch) -> T,
-    ) -> Result<T, SnapshotError> {
-        if self.store.is_cluttered() {
-            self.store.tidy()?;
-        }
-        let news = self.news(state, Trust::Events);
-        let plain = state.recheck.is_empty() && state.large.is_empty() && state.closed.is_empty();
-        if news.paths.is_some() && plain {
-            let mut complete = false;
-            let conclude = |state: &mut State, prepared: Prepared<'_>| {
-                complete = self.conclude_and_look(state, prepared)?;
-                Ok(())
-            };
-            let added = self.take_in_by(state, news, None, conclude, &more)?;
-            if complete {
-                return Ok(added);
-            }
-            // There is one record at a time.
-            self.store.settle()?;
-        }
-        self.advance_with(state, Trust::Stamps, alone, more)
-    }
-
     pub(super) fn news(&self, state: &State, trust: Trust) -> News {
         // Whoever looks at every stamp need not know what the journal says, only from where on to believe it.
         if trust == Trust::Stamps {
@@ -118,18 +89,6 @@ impl Snapshots {
         wait: Wait,
         more: impl FnOnce(&mut State, &mut Batch) -> T,
     ) -> Result<T, SnapshotError> {
-        let conclude = |state: &mut State, prepared: Prepared<'_>| self.conclude(state, prepared, wait);
-        self.take_in_by(state, news, ending, conclude, more)
-    }
-
-    fn take_in_by<T>(
-        &self,
-        state: &mut State,
-        news: News,
-        ending: Option<&str>,
-        conclude: impl FnOnce(&mut State, Prepared<'_>) -> io::Result<()>,
-        more: impl FnOnce(&mut State, &mut Batch) -> T,
-    ) -> Result<T, SnapshotError> {
         // The first look reads everything, as the index does, and somebody waits for it.
         let _hurry = if state.known { None } else { self.workspace.hurry() };
         self.reload(state)?;
@@ -144,7 +103,7 @@ impl Snapshots {
         let done = made.and_then(|()| self.look_again(state, &mut batch, ending)).and_then(|()| {
             let added = more(state, &mut batch);
             let prepared = self.prepare(state, batch)?;
-            conclude(state, prepared)?;
+            self.conclude(state, prepared, wait)?;
             Ok(added)
         });
         match done {
@@ -252,26 +211,6 @@ impl Snapshots {
             state.steps_stamp = self.store.automatic_stamp();
         }
         Ok(())
-    }
-
-    /// Makes prepared steps history that no crash takes back, and compares every stamp meanwhile; whether what is known is
-    /// all there is.
-    fn conclude_and_look(&self, state: &mut State, prepared: Prepared<'_>) -> io::Result<bool> {
-        let (seen, mut around) = (std::mem::take(&mut state.seen), state.around.clone());
-        // What it reads that is new is read again, by who knows what to do with it.
-        let mut writer = self.store.writer();
-        let (done, found) = std::thread::scope(|scope| {
-            let done = scope.spawn(|| self.conclude(state, prepared, Wait::Lasting));
-            let found = self.sweep(&seen, &mut writer, Vec::new()).stamps(&mut around);
-            (done.join().unwrap_or_else(|_| Err(io::Error::other("the thread that wrote died"))), found)
-        });
-        state.seen = seen;
-        done?;
-        let complete = state.confirm(found?);
-        if complete {
-            state.around = around;
-        }
-        Ok(complete)
     }
 
     /// Merges what many calls left in the store, once there is much of it. For when nobody waits.

@@ -103,23 +103,6 @@ impl State {
         }
     }
 
-    /// Whether what was found on disk is known already. Then its stamps are taken in, and nothing else is new.
-    pub(super) fn confirm(&mut self, found: Found) -> bool {
-        let Found { gone, folders, files, large, closed, opened, elsewhere } = &found;
-        let none = [gone, closed, opened, elsewhere].iter().all(|paths| paths.is_empty());
-        let folder = |path: &Vec<u8>| path.is_empty() || self.seen.folder(path).is_some();
-        let file = |path: &Vec<u8>, entry| self.seen.get(path).is_some_and(|known| known.entry == entry);
-        let complete = none
-            && large.is_empty()
-            && self.recheck.is_empty()
-            && folders.iter().all(|(path, _)| folder(path))
-            && files.iter().all(|(path, known)| file(path, known.entry));
-        if complete {
-            self.absorb(found, &BTreeSet::new());
-        }
-        complete
-    }
-
     /// What was there all the time and only now can be seen was not made by anybody we know: no reason to delete it.
     fn reveal(&mut self, found: &Found) {
         let hidden: BTreeSet<Vec<u8>> = self.closed.iter().chain(&found.opened).cloned().collect();

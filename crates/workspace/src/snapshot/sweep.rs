@@ -57,7 +57,7 @@ pub(super) struct Found {
 }
 
 /// What decides about names without being among them.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub(super) struct Surroundings {
     /// Ignore files that no folder of the workspace lists.
     probes: Vec<(PathBuf, Option<Stamp>)>,

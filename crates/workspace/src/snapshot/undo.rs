@@ -2,6 +2,7 @@
 
 use super::{
     Planned, SnapshotError, Snapshots, State,
+    advance::Trust,
     growing::{Writers, has_grown},
     history::{Batch, new_call},
     object::{Entry, Mode, Oid},
@@ -82,9 +83,10 @@ impl Snapshots {
         let _hurry = self.workspace.hurry();
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
-        let Found { delta, step, planned } = self.advance_surely(&mut state, &alone, |state, batch| {
-            self.find_undo(state, batch, caller, options)
-        })??;
+        let Found { delta, step, planned } =
+            self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
+                self.find_undo(state, batch, caller, options)
+            })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
         let mut changes = self.put_in_place(&mut state, planned)?;
         changes.extend(delta.growing.iter().map(|path| (Change::KeptGrowing, to_path(path))));
