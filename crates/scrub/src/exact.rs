@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use crate::assign::looks_secret;
+use crate::encoded::{self, Decoded};
 use crate::lines::Lines;
 use crate::span::Span;
 use crate::words::Words;
@@ -34,6 +35,7 @@ pub(crate) struct Exact {
     longest: usize,
     unprotected: Vec<String>,
     plus_is_space: bool,
+    escaped: bool,
     wraps: bool,
     multiline: bool,
 }
@@ -63,6 +65,7 @@ impl Exact {
         let mut forms = Forms::default();
         let mut unprotected = Vec::new();
         let mut plus_is_space = false;
+        let mut escaped = false;
         for (index, (name, value)) in secrets.iter().enumerate() {
             let value = value.trim();
             if value.chars().count() < MIN_SECRET || "[REDACTED:]".contains(value) {
@@ -70,6 +73,7 @@ impl Exact {
                 continue;
             }
             plus_is_space |= value.contains(' ');
+            escaped |= value.contains(encoded::is_escaped);
             forms.add_all(value, first_kind + index);
         }
         let needles = forms.needles;
@@ -80,7 +84,7 @@ impl Exact {
         let multiline = texts.iter().any(|text| text.contains('\n'));
         let words =
             (!needles.is_empty()).then(|| Words::new(needles.iter().map(|needle| needle.text.as_bytes())));
-        Self { words, needles, texts, longest, unprotected, plus_is_space, wraps, multiline }
+        Self { words, needles, texts, longest, unprotected, plus_is_space, escaped, wraps, multiline }
     }
 
     pub(crate) fn unprotected(&self) -> &[String] {
@@ -103,6 +107,13 @@ impl Exact {
         let Some(words) = &self.words else { return };
         self.find_in(words, text.as_bytes(), |start, end, kind| spans.push(Span { start, end, kind }));
         self.find_url_encoded(words, text, spans);
+        // What HTML and XML write as `&quot;` or `&#39;`, and shells and programming languages with a `\`.
+        encoded::lines(text.as_bytes(), b'&', encoded::entity, |line| self.find_decoded(words, &line, spans));
+        if self.escaped {
+            encoded::lines(text.as_bytes(), b'\\', encoded::escape, |line| {
+                self.find_decoded(words, &line, spans);
+            });
+        }
         self.find_wrapped(words, text.as_bytes(), spans);
     }
 
@@ -144,21 +155,12 @@ impl Exact {
     /// Decodes every line with a `%XX` in it and searches that, so that any mixture of encoded and plain
     /// characters is found, also of base64.
     fn find_url_encoded(&self, words: &Words<MIN_SECRET>, text: &str, spans: &mut Vec<Span>) {
-        let bytes = text.as_bytes();
-        let mut done = 0;
-        for at in memchr::memchr_iter(b'%', bytes) {
-            if at < done || hex_pair(bytes, at + 1).is_none() {
-                continue;
-            }
-            let start = memchr::memrchr(b'\n', &bytes[done..at]).map_or(done, |n| done + n + 1);
-            let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
-            done = end;
-            let mut decoded = Decoded::of(bytes, start, end);
+        encoded::lines(text.as_bytes(), b'%', encoded::percent, |mut decoded| {
             self.find_decoded(words, &decoded, spans);
             if self.plus_is_space && decoded.plus_to_space() {
                 self.find_decoded(words, &decoded, spans);
             }
-        }
+        });
     }
 
     fn find_decoded(&self, words: &Words<MIN_SECRET>, decoded: &Decoded, spans: &mut Vec<Span>) {
@@ -322,7 +324,7 @@ impl Forms {
         for text in json_forms(value) {
             self.add(text, kind, if short { Form::Alone } else { Form::Anywhere });
         }
-        for text in url_forms(value) {
+        for text in url_forms(value).into_iter().chain(quoted_forms(value)) {
             self.add(text, kind, if short { Form::Alone } else { Form::Anywhere });
         }
         for shift in 0..3 {
@@ -427,6 +429,11 @@ fn url_forms(value: &str) -> [String; 5] {
     [encode(b"", upper), encode(b"", lower), encode(b"!'()*", upper), encode(b"/", upper), form]
 }
 
+/// A quote within quotes, as bash and dash write it (`set -x`).
+fn quoted_forms(value: &str) -> [String; 2] {
+    ["'\\''", "'\"'\"'"].map(|quote| value.replace('\'', quote))
+}
+
 /// A line of a key file or of a JSON credential that is worth hiding on its own.
 fn is_secret_line(line: &str) -> bool {
     line.len() >= MIN_LINE
@@ -434,44 +441,4 @@ fn is_secret_line(line: &str) -> bool {
         && !line.contains(' ')
         && line.bytes().any(|b| b.is_ascii_digit())
         && line.bytes().any(|b| b.is_ascii_alphabetic())
-}
-
-/// A line with its `%XX` decoded, and where each byte came from.
-struct Decoded {
-    bytes: Vec<u8>,
-    /// Start in the text of each decoded byte, and the end of the line.
-    origin: Vec<usize>,
-}
-
-impl Decoded {
-    fn of(text: &[u8], start: usize, end: usize) -> Self {
-        let mut decoded = Self { bytes: Vec::new(), origin: Vec::new() };
-        let mut at = start;
-        while at < end {
-            decoded.origin.push(at);
-            let pair = if text[at] == b'%' && at + 2 < end { hex_pair(text, at + 1) } else { None };
-            decoded.bytes.push(pair.unwrap_or(text[at]));
-            at += if pair.is_some() { 3 } else { 1 };
-        }
-        decoded.origin.push(end);
-        decoded
-    }
-
-    /// Form encoding writes a space as `+`. Tells whether there was one.
-    fn plus_to_space(&mut self) -> bool {
-        let mut any = false;
-        for (byte, origin) in self.bytes.iter_mut().zip(self.origin.windows(2)) {
-            let literal = origin[1] - origin[0] == 1;
-            if *byte == b'+' && literal {
-                *byte = b' ';
-                any = true;
-            }
-        }
-        any
-    }
-}
-
-fn hex_pair(bytes: &[u8], at: usize) -> Option<u8> {
-    let digit = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
-    u8::try_from(digit(at)? * 16 + digit(at + 1)?).ok()
 }

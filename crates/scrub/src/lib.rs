@@ -11,7 +11,8 @@
 //! # What is found
 //! * **Exact values** of configured secrets, wherever they stand: as they are, JSON-escaped, in hexadecimal,
 //!   in base64 (both alphabets, at any alignment within a larger base64 text, wrapped over lines or not) and
-//!   URL-encoded (any mixture of encoded and plain characters).
+//!   URL-encoded, with HTML entities or with `\` before or for characters (any mixture of encoded and plain
+//!   characters), and with the quotes of a shell within.
 //! * **Shapes**: tokens with a recognisable form, private-key blocks, passwords in URLs.
 //! * **Assignments** `NAME=value` of secret-looking names, when the value looks like a literal secret.
 //!   Expressions, types, variables and placeholders stay, so that ordinary source code is not mangled.
@@ -25,6 +26,7 @@
 //! The functions take `&str`. [`StreamScrubber::push`] takes bytes and replaces invalid UTF-8 by U+FFFD.
 
 mod assign;
+mod encoded;
 mod exact;
 mod json;
 mod lines;

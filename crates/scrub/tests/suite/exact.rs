@@ -87,6 +87,35 @@ fn json_writers_differ() {
     }
 }
 
+/// `set -x`, `declare -p`, `printf %q`, `$'...'` of bash; `set -x` of dash; `repr` of Python; HTML.
+#[test]
+fn shells_and_pages_write_it_with_escapes() {
+    let scrubber =
+        Scrubber::builder().secret("S", "it's#9 $x \"ä\\&<1>").secret("T", "two\nlines of it\t1").build();
+    for text in [
+        r#"+ curl -u 'it'\''s#9 $x "ä\&<1>'"#,
+        r#"+ curl -u 'it'"'"'s#9 $x "ä\&<1>'"#,
+        r#"declare -- v="it's#9 \$x \"ä\\&<1>""#,
+        r#"it\'s#9\ \$x\ \"ä\\\&\<1\>"#,
+        r#"$'it\'s#9 $x "\303\244\\&<1>'"#,
+        r#"'it\'s#9 $x "ä\\&<1>'"#,
+        r#"b'it\'s#9 $x "\xc3\xa4\\&<1>'"#,
+        r#""it\u0027s#9 $x \"\u00e4\\&<1>""#,
+        r#"<td>it&#39;s#9 $x &quot;ä\&amp;&lt;1&gt;</td>"#,
+        r#"<td>it&#x27;s#9 $x &#34;&#228;\&amp;&lt;1&gt;</td>"#,
+        r#"it&apos;s#9 $x "ä\&amp;&lt;1>"#,
+    ] {
+        let scrubbed = scrubber.scrub(text);
+        assert!(scrubbed.contains("[REDACTED:secret:S]") && !scrubbed.contains("#9"), "{text} => {scrubbed}");
+    }
+    assert_eq!(scrubber.scrub(r"+ echo $'two\nlines of it\t1'"), "+ echo $'[REDACTED:secret:T]'");
+    for text in
+        [r"\", r"\x", r"\u12", r"\400", r"\u{e4}", "&", "&#;", "&#xFFFFFFFF;", "&#12345678901;", "C:\\new\\ä"]
+    {
+        assert_eq!(scrubber.scrub(text), text);
+    }
+}
+
 #[test]
 fn hexadecimal() {
     let scrubber = Scrubber::builder().secret("S", "hunter2-hunter3").build();
@@ -226,7 +255,7 @@ proptest! {
 
     #[test]
     fn syntax_soup_never_panics(parts in prop::collection::vec(prop::sample::select(vec![
-        "password", "=", ": ", "\"", "'", "\\", "-----BEGIN", " PRIVATE KEY", "-----", "-----END", "\n", "é", "AKIA", "://", "@", "%3D", "%", "token", "sk-", "eyJ", ".", "x9", "\t", "b", "r#",
+        "password", "=", ": ", "\"", "'", "\\", "-----BEGIN", " PRIVATE KEY", "-----", "-----END", "\n", "é", "AKIA", "://", "@", "%3D", "%", "&#39;", "&", "token", "sk-", "eyJ", ".", "x9", "\t", "b", "r#",
     ]), 0..40)) {
         let text = parts.concat();
         let once = Scrubber::default().scrub(&text).into_owned();
