@@ -194,9 +194,16 @@ fn variables(settings: &Settings) -> Variables {
 fn template(settings: &Settings, name: &str) -> isolated::Builder {
     let builder = Isolated::builder(name).variables(variables(settings));
     // What the server keeps from those who call it, their commands must not read either.
-    let kept = settings.secrets_dir.iter().chain(&settings.auth_token_file);
-    let builder = kept.fold(builder, |builder, path| builder.hide(path));
+    let kept = settings.secrets_dir.iter().chain(&settings.auth_token_file).map(PathBuf::as_path);
+    let builder = kept.chain(token_files(settings)).fold(builder, |builder, path| builder.hide(path));
     settings.workspaces.iter().fold(builder, |builder, workspace| builder.workspace(&workspace.root))
+}
+
+/// The files with tokens for other servers that the configuration names.
+fn token_files(settings: &Settings) -> impl Iterator<Item = &Path> {
+    let declared = settings.runtime.iter().flat_map(|config| &config.sandboxes);
+    let files = declared.filter_map(|spec| spec.config.get("token_file").and_then(Value::as_str));
+    files.map(Path::new)
 }
 
 /// The strongest isolation of this host, found out when the first command runs: a server that only reads

@@ -355,14 +355,23 @@ fn commands_read_neither_the_folder_of_secrets_nor_the_tokens() {
     fs::write(secrets.join("DEPLOY_TOKEN"), "the value to deploy with").unwrap();
     fs::write(&tokens, format!("ann:{ANN}\n")).unwrap();
     fs::write(kept.path().join("beside"), "open").unwrap();
-    let config = bench.write("  secrets: { reveal: false }\n");
+    // That of another server, which some languages may run at.
+    let far = kept.path().join("far");
+    fs::write(&far, "token-of-the-far-side").unwrap();
+    let config = bench.write(&format!(
+        "  secrets: {{ reveal: false }}\n  sandboxes:\n    cloud: {{ mode: remote, url: \"http://127.0.0.1:9\", \
+         token_file: {} }}\n",
+        far.display()
+    ));
     let launch = plain(&bench.workspace).arg("--config").arg(config).arg("--secrets-dir").arg(&secrets);
     let served = launch.arg("--auth-token-file").arg(&tokens).serve();
     let mut client = served.http_with_token(ANN);
     client.initialize();
-    let command = format!("cd {}; rev beside secrets/DEPLOY_TOKEN tokens; true", kept.path().display());
+    let command = format!("cd {}; rev beside secrets/DEPLOY_TOKEN tokens far; true", kept.path().display());
     let said = client.call("Bash", json!({"command": command})).ok();
     let backwards = |text: &str| text.chars().rev().collect::<String>();
     assert!(said.contains("nepo"), "{said}");
-    assert!(!said.contains(&backwards("to deploy with")) && !said.contains(&backwards(ANN)), "{said}");
+    for kept in ["to deploy with", ANN, "token-of-the-far-side"] {
+        assert!(!said.contains(&backwards(kept)), "{said}");
+    }
 }
