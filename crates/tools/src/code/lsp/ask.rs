@@ -134,6 +134,12 @@ impl Spot {
     pub(super) fn params(&self) -> Value {
         json!({"textDocument": self.ready.document(), "position": self.position})
     }
+
+    /// The name that stands there.
+    pub(super) fn word(&self) -> Option<String> {
+        let at = self.ready.lines().byte(self.position, self.ready.server.client.encoding());
+        names::around(&self.ready.text, at).map(str::to_owned)
+    }
 }
 
 /// The place that `at` means.

@@ -3,7 +3,6 @@
 
 use super::{
     ask::Spot,
-    names,
     strangers::{Left, of_server},
     trouble::Trouble,
     workspace_symbols::{files_matching, files_with},
@@ -51,12 +50,7 @@ pub(super) async fn elsewhere(
 ) -> Result<(Vec<Location>, Left), Trouble> {
     let server = &spot.ready.server;
     let encoding = server.client.encoding();
-    let lines = spot.ready.lines();
-    let at = lines.byte(spot.position, encoding);
-    let Some(word) = names::around(&spot.ready.text, at).map(str::to_owned) else {
-        return Ok(Default::default());
-    };
-    drop(lines);
+    let Some(word) = spot.word() else { return Ok(Default::default()) };
     let known: HashSet<PathBuf> = found.iter().filter_map(|at| server.ours(&at.path)).collect();
     let key = server.key.clone();
     let look = move |call: &Call| {

@@ -3,7 +3,6 @@
 
 use super::{
     ask::Spot,
-    names,
     strangers::{Left, of_server, shared},
     trouble::Trouble,
     workspace_symbols::files_with,
@@ -27,10 +26,7 @@ pub(super) async fn elsewhere(
 ) -> Result<(Vec<Location>, Left), Trouble> {
     let server = &spot.ready.server;
     let encoding = server.client.encoding();
-    let at = spot.ready.lines().byte(spot.position, encoding);
-    let Some(word) = names::around(&spot.ready.text, at).map(str::to_owned) else {
-        return Ok(Default::default());
-    };
+    let Some(word) = spot.word() else { return Ok(Default::default()) };
     let known: HashSet<(PathBuf, Position)> =
         found.iter().filter_map(|at| Some((server.ours(&at.path)?, at.range.start))).collect();
     let (key, near) = (server.key.clone(), spot.ready.file.relative().to_owned());

@@ -2,7 +2,7 @@
 //! they do with a symbol is not known here, and that is said.
 
 use super::{
-    ask::Spot, names, pool::Key, strangers::shared, taken::function, told::source_of, trouble::Trouble,
+    ask::Spot, pool::Key, strangers::shared, taken::function, told::source_of, trouble::Trouble,
     workspace_symbols::files_with,
 };
 use crate::Call;
@@ -27,10 +27,7 @@ pub(super) async fn told(
 ) -> Result<String, Trouble> {
     let server = &spot.ready.server;
     let encoding = server.client.encoding();
-    let at = spot.ready.lines().byte(spot.position, encoding);
-    let Some(word) = names::around(&spot.ready.text, at).map(str::to_owned) else {
-        return Ok(String::new());
-    };
+    let Some(word) = spot.word() else { return Ok(String::new()) };
     let (mut files, mut here) = (HashSet::new(), Vec::new());
     let (own, lines) = (spot.ready.file.relative(), spot.ready.lines());
     for (file, at) in known {
