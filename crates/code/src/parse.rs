@@ -259,6 +259,14 @@ impl Parsed<'_> {
         std::iter::successors(node, |it| it.parent()).any(|it| it.kind() == "token_tree")
     }
 
+    /// Whether the name at a place in Python says which parameter a call's argument is for: `f(name=1)`.
+    #[must_use]
+    pub fn is_keyword(&self, at: usize) -> bool {
+        let node = self.tree.root_node().named_descendant_for_byte_range(at, at);
+        let parent = node.and_then(|node| node.parent()).filter(|it| it.kind() == "keyword_argument");
+        parent.is_some_and(|parent| parent.child_by_field_name("name") == node)
+    }
+
     /// Where a module of Python lists a name in `__all__`: the name in its quotes.
     #[must_use]
     pub fn listed(&self, name: &str) -> Vec<Range<usize>> {

@@ -133,3 +133,58 @@ async fn a_name_that_is_taken_is_told() {
         assert!(!text.contains("already stands"), "{file}: {text}");
     }
 }
+
+const DOCUMENTED: &str = "/// Doubles `total`, see [`area`] and [`Self`].\n///\n/// ```\n/// let total = 2;\n/// assert_eq!(r::area(total), 4);\n/// ```\npub fn area(total: i32) -> i32 {\n    println!(\"{total}\");\n    unknown!(\"{total} {}\", total);\n    total * 2\n}\n\npub fn other(total: i32) -> i32 {\n    unknown!(\"{total}\");\n    area(total)\n}\n\npub struct Point {\n    pub x: i32,\n}\n\npub fn make(x: i32) -> Point {\n    Point { x }\n}\n";
+
+/// rust-analyzer passes over documentation, and over what macros are given that it does not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_rust_mentions_is_renamed_or_told() {
+    let bench = bench(&[
+        ("Cargo.toml", "[package]\nname = \"r\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", DOCUMENTED),
+    ]);
+    let client = bench.client();
+    let named = |text: &str| {
+        text.split_once(" place(s) keep the name")
+            .map(|(_, rest)| rest.rsplit_once(": ").unwrap().1.to_owned())
+    };
+    // Inside its function a variable is meant, elsewhere others are.
+    let text = client.ok("rename_symbol", rename("src/lib.rs", 7, "total", "sum")).await;
+    let left = "src/lib.rs:9:28, src/lib.rs:1:14, src/lib.rs:9:16";
+    assert_eq!(named(&text).as_deref(), Some(left), "{text}");
+    assert!(read(&bench, "src/lib.rs").contains("println!(\"{sum}\")"), "{text}");
+    client.ok("undo", json!({})).await;
+    // A link leads to what it names, an example does not.
+    let text = client.ok("rename_symbol", rename("src/lib.rs", 7, "area", "surface")).await;
+    assert_eq!(named(&text).as_deref(), Some("src/lib.rs:5:19"), "{text}");
+    let now = read(&bench, "src/lib.rs");
+    assert!(
+        now.contains("[`surface`]") && now.contains("pub fn surface(") && now.contains("r::area("),
+        "{now}"
+    );
+    client.ok("undo", json!({})).await;
+    let text = client.ok("rename_symbol", rename("src/lib.rs", 22, "x", "wide")).await;
+    assert_eq!(named(&text), None, "{text}");
+    assert!(read(&bench, "src/lib.rs").contains("Point { x: wide }"), "{text}");
+}
+
+/// What is passed on through `**` has a parameter's name, and no server knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_passed_on_to_a_parameter_is_told() {
+    let bench = bench(&[
+        ("pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n"),
+        (
+            "a.py",
+            "def area(width, height=1):\n    return width * height\n\n\ndef outer(**kwargs):\n    return area(**kwargs)\n\n\ndef other(width):\n    return width\n\n\nouter(width=2, height=3)\narea(width=1)\nother(width=1)\n",
+        ),
+        ("b.py", "from a import outer\n\nouter(width=5)\n"),
+    ]);
+    let client = bench.client();
+    let text = client.ok("rename_symbol", rename("a.py", 1, "width", "wide")).await;
+    assert!(text.contains("\n2 place(s) keep the name, since ") && text.contains("`**` takes"), "{text}");
+    assert!(text.ends_with(": a.py:13:7, b.py:3:7"), "{text}");
+    assert!(read(&bench, "a.py").ends_with("\narea(wide=1)\nother(width=1)\n"), "{text}");
+    // A function's name is no parameter's.
+    let text = client.ok("rename_symbol", rename("a.py", 9, "other", "height")).await;
+    assert!(!text.contains("keep the name"), "{text}");
+}

@@ -246,7 +246,10 @@ async fn a_go_rename_names_implementations() {
     let client = bench.client();
     let text = client.ok("rename_symbol", json!({"symbol": "Shape.Area", "new_name": "Size"})).await;
     assert!(text.contains("\n1 place(s) keep the name, since gopls "), "{text}");
-    assert!(text.ends_with("(overrides, implementations, fixtures): sq/sq.go:5:11"), "{text}");
+    assert!(
+        text.ends_with("(overrides, implementations, fixtures, what `**` takes): sq/sq.go:5:11"),
+        "{text}"
+    );
     let text = client.err("rename_symbol", json!({"symbol": "Sq.Area", "new_name": "Size"})).await;
     assert!(text.contains("no longer assignable to interface Shape"), "{text}");
 }
@@ -318,7 +321,10 @@ async fn a_rename_tells_what_it_leaves_behind() {
     assert!(text.ends_with(left), "{text}");
     let count = json!({"file_path": "python/b.py", "line": 25, "symbol": "count", "new_name": "sum"});
     let text = client.ok("rename_symbol", count).await;
-    assert!(text.ends_with("(overrides, implementations, fixtures): python/b.py:30:14"), "{text}");
+    assert!(
+        text.ends_with("(overrides, implementations, fixtures, what `**` takes): python/b.py:30:14"),
+        "{text}"
+    );
     // Who takes a fixture names it as a parameter.
     let text = client.ok("rename_symbol", rename("python/conftest.py", "engine:5", "motor")).await;
     assert!(text.contains("\n2 place(s) keep the name, since "), "{text}");

@@ -1,11 +1,12 @@
 //! What a new name leaves behind: places that have the old one and of which the server cannot tell what they mean, since
-//! they are built under other conditions (tags, platforms, features) or have no type that is known.
+//! they are built under other conditions (tags, platforms, features), have no type that is known, or are examples.
 
 use super::{
     ask::Spot,
     family::{self, Class, Family, Member},
     rename::{Found, origin},
     strangers::{of_server, shared},
+    taken::function,
     trouble::Trouble,
     workspace_symbols::files_with,
 };
@@ -35,6 +36,8 @@ struct Left {
     member: Option<(Class, Member)>,
     /// It names a parameter in Python.
     parameter: bool,
+    /// What it is called, where it says in Python which parameter an argument is for.
+    keyword: Option<String>,
 }
 
 /// What was looked at.
@@ -46,6 +49,8 @@ struct Looked {
     classes: HashMap<Class, String>,
     /// A fixture of pytest gets the new name: parameters that are called so ask for it.
     fixture: bool,
+    /// A parameter in Python does: it may be passed on by others, through `**`.
+    parameter: bool,
 }
 
 /// Renames what the server knows at a place but passed over; the rest in words, beginning with a line break.
@@ -79,7 +84,7 @@ pub(super) async fn complete(
         found.sort_by_key(|file| std::cmp::Reverse(shared(file, &near)));
         Ok(look(call, &found, &names, &known, encoding))
     };
-    let Looked { places, more, classes, fixture } = call.blocking(look).await?;
+    let Looked { places, more, classes, fixture, parameter } = call.blocking(look).await?;
     let mut shown: Vec<ContainedPath> = places.iter().map(|left| left.file.clone()).collect();
     shown.dedup();
     if !shown.is_empty() {
@@ -87,7 +92,7 @@ pub(super) async fn complete(
         server.settle(call).await?;
     }
     let mut unseen = Vec::new();
-    let (go, python) = (server.key.language == "go", server.key.language == "python");
+    let [go, python, rust] = ["go", "python", "rust"].map(|language| server.key.language == language);
     let all_known = |leads: &[Option<(PathBuf, Position)>]| {
         leads.iter().all(|lead| lead.as_ref().is_some_and(|at| edited.contains(at)))
     };
@@ -110,6 +115,8 @@ pub(super) async fn complete(
             _ => false,
         };
         let asks_for_it = fixture && left.parameter;
+        let keyword = left.keyword.filter(|_| parameter);
+        let passed_on = keyword.is_some_and(|name| leads_past(call, &leads, &name, encoding));
         let here = Some((file.to_owned(), at));
         let implements = !left.declares && here.as_ref().is_some_and(|here| implementations.contains(here));
         if leads.is_empty()
@@ -117,12 +124,16 @@ pub(super) async fn complete(
             || overrides
             || implements
             || asks_for_it
+            || passed_on
         {
             unseen.push(left.shown);
         } else if (go && leads.iter().flatten().any(|at| edited.contains(at)))
-            || (python && all_known(&leads))
+            || ((python || rust) && all_known(&leads))
         {
             add(call, files, &left.file, TextEdit { range: left.range, new_text: new.to_owned() }).await?;
+        } else if rust && leads.iter().flatten().any(|at| edited.contains(at)) {
+            // One name for two things, of which only one gets a new one.
+            unseen.push(left.shown);
         }
     }
     if python {
@@ -158,6 +169,15 @@ fn with_lists(mut files: Vec<Found>, new: &str, encoding: Encoding) -> Vec<Found
     files
 }
 
+/// Whether an argument's name leads to something of the workspace that is called otherwise: to a function that takes
+/// whatever it is given, and may pass it on.
+fn leads_past(call: &Call, leads: &[Option<(PathBuf, Position)>], name: &str, encoding: Encoding) -> bool {
+    leads.iter().flatten().any(|(file, at)| {
+        let text = super::told::source_of(&call.workspace, file, u64::MAX).unwrap_or_default();
+        super::names::around(&text, Lines::of(&text).byte(*at, encoding)).is_some_and(|found| found != name)
+    })
+}
+
 /// Methods in Go that implement the one at a spot, or that it implements: gopls gives them its name only where it sees
 /// one assigned to the other.
 async fn implementations(call: &Call, spot: &Spot) -> Result<HashSet<(PathBuf, Position)>, Trouble> {
@@ -174,7 +194,8 @@ fn said(server: &str, unseen: &[String], more: usize) -> String {
         let etc = if unseen.len() > NAMED { ", …" } else { "" };
         text = format!(
             "\n{} place(s) keep the name, since {server} cannot tell what they mean (built under other conditions, of \
-             no known type) or takes them for something else (overrides, implementations, fixtures): {named}{etc}",
+             no known type, examples) or takes them for something else (overrides, implementations, fixtures, what \
+             `**` takes): {named}{etc}",
             unseen.len()
         );
     }
@@ -201,8 +222,8 @@ fn look(
     encoding: Encoding,
 ) -> Looked {
     let mut reader = Reader::default();
-    let (classes, fixture) = in_python(call, edited, encoding);
-    let mut looked = Looked { places: Vec::new(), more: 0, classes, fixture };
+    let mut looked = in_python(call, edited, encoding);
+    let local = local(call, edited, encoding);
     for (n, file) in files.iter().enumerate() {
         let Some(language) = Language::of_path(file) else { continue };
         let Ok(path) = call.workspace.resolve(file) else { continue };
@@ -219,22 +240,23 @@ fn look(
             let line = lines.position(class.name_at.start, encoding).line;
             (language == Language::Python).then(|| ((file.clone(), line), how))
         };
-        let parameter = |byte: usize| {
-            let takes =
-                |it: &Symbol| it.kind.is_callable() && (it.name_at.end..it.signature.end).contains(&byte);
-            language == Language::Python && symbols.iter().any(takes)
-        };
+        let parameter =
+            |byte: usize| language == Language::Python && symbols.iter().any(|it| takes(it, byte));
+        let inside = |byte: usize| local.as_ref().is_none_or(|(own, at)| own == file && at.contains(&byte));
         for name in names {
-            for byte in parsed.uses(name, usize::MAX) {
-                let start = lines.position(byte, encoding);
-                if edited.contains(&(file.clone(), start)) {
+            let mentions = parsed.mentions(name).into_iter().filter(|it| !(it.example && local.is_some()));
+            let all = parsed.uses(name, usize::MAX).into_iter().chain(mentions.map(|it| it.at));
+            for byte in all.filter(|byte| inside(*byte)) {
+                let (start, end) =
+                    (lines.position(byte, encoding), lines.position(byte + name.len(), encoding));
+                // `x` becomes `x: new` by what is put behind it.
+                if edited.contains(&(file.clone(), start)) || edited.contains(&(file.clone(), end)) {
                     continue;
                 }
                 if n >= FILES || looked.places.len() >= ASKED {
                     looked.more += 1;
                     continue;
                 }
-                let end = lines.position(byte + name.len(), encoding);
                 let (line, col) = lines.shown(start, encoding);
                 looked.places.push(Left {
                     file: path.clone(),
@@ -243,6 +265,7 @@ fn look(
                     declares: top(byte),
                     member: member(byte),
                     parameter: parameter(byte),
+                    keyword: parsed.is_keyword(byte).then(|| (*name).to_owned()),
                 });
             }
         }
@@ -250,17 +273,29 @@ fn look(
     looked
 }
 
-/// The classes in Python whose members are edited, and what they are called; and whether a fixture of pytest is.
-fn in_python(
+/// The function in Rust that has all of the edits in it: what it knows alone, nothing outside can mean.
+fn local(
     call: &Call,
     edited: &HashSet<(PathBuf, Position)>,
     encoding: Encoding,
-) -> (HashMap<Class, String>, bool) {
+) -> Option<(PathBuf, std::ops::Range<usize>)> {
+    let (file, _) = edited.iter().next()?;
+    let alone = edited.iter().all(|(other, _)| other == file);
+    let language = Language::of_path(file).filter(|language| alone && *language == Language::Rust)?;
+    let text = super::told::source_of(&call.workspace, file, u64::MAX)?;
+    let lines = Lines::of(&text);
+    let places: Vec<usize> = edited.iter().map(|(_, at)| lines.byte(*at, encoding)).collect();
+    let within = function(&Reader::default().parse(language, text.as_bytes())?, &places)?;
+    Some((file.clone(), within))
+}
+
+/// What the edits are about in Python, before any place is looked at.
+fn in_python(call: &Call, edited: &HashSet<(PathBuf, Position)>, encoding: Encoding) -> Looked {
     let mut files: HashMap<&PathBuf, Vec<Position>> = HashMap::new();
     for (file, at) in edited.iter().filter(|(file, _)| Language::of_path(file) == Some(Language::Python)) {
         files.entry(file).or_default().push(*at);
     }
-    let (mut found, mut fixture) = (HashMap::new(), false);
+    let (mut classes, mut fixture, mut parameter) = (HashMap::new(), false, false);
     for (file, places) in files {
         let Some(text) = super::told::source_of(&call.workspace, file, u64::MAX) else { continue };
         let lines = Lines::of(&text);
@@ -269,15 +304,21 @@ fn in_python(
             let byte = lines.byte(at, encoding);
             if let Some((class, _)) = family::class_of(&symbols, &text, byte) {
                 let line = lines.position(class.name_at.start, encoding).line;
-                found.insert((file.clone(), line), class.name.clone());
+                classes.insert((file.clone(), line), class.name.clone());
             }
+            parameter |= symbols.iter().any(|it| takes(it, byte));
             let here = symbols.iter().find(|it| it.name_at.start == byte && it.kind.is_callable());
             let head = here.and_then(|it| text.get(it.full.start..it.name_at.start)).unwrap_or_default();
             fixture |=
                 head.lines().any(|line| line.trim_start().starts_with('@') && line.contains("fixture"));
         }
     }
-    (found, fixture)
+    Looked { places: Vec::new(), more: 0, classes, fixture, parameter }
+}
+
+/// Whether a place is among a function's parameters.
+fn takes(symbol: &Symbol, byte: usize) -> bool {
+    symbol.kind.is_callable() && (symbol.name_at.end..symbol.signature.end).contains(&byte)
 }
 
 /// Adds an edit of a file.
