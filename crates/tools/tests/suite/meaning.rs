@@ -3,7 +3,7 @@
 use crate::{
     loading::programs,
     support::{Bench, Client, Setup},
-    verify::{copy, equipped, fixture},
+    verify::{copy, equipment, equipped, fixture},
 };
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::symlink};
@@ -258,4 +258,29 @@ async fn typescript_7_serves_from_the_path() {
     let at = json!({"file_path": "src/main.ts", "symbol": "add"});
     let text = bench.client().ok("find_definition", at).await;
     assert!(text.contains("1. src/calc.ts:2:17  export function add("), "{text}");
+}
+
+/// pyright tells the last of those with one name alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_declarations_of_a_name_are_listed() {
+    let bench = equipment(Setup::default());
+    bench.write("pyproject.toml", "[project]\nname = \"p\"\nversion = \"0\"\n");
+    bench.write(
+        "a.py",
+        "import sys\nfrom typing import overload\n\n\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\ndef f(x):\n    return x\n\n\nif sys.platform == \"win32\":\n    def g():\n        return 1\nelse:\n    def g():\n        return 2\n\n\nclass K:\n    @property\n    def v(self):\n        return 1\n\n    @v.setter\n    def v(self, new):\n        pass\n",
+    );
+    let client = bench.client();
+    let text = client.ok("document_symbols", json!({"file_path": "a.py"})).await;
+    let rows: Vec<&str> = text.lines().filter(|row| !row.contains("variable ")).collect();
+    let expected = [
+        "5-6\tfunction f",
+        "7-8\tfunction f",
+        "9-10\tfunction f",
+        "14-15\tfunction g",
+        "17-18\tfunction g",
+        "21-28\tclass K",
+        "22-24\t  method v",
+        "26-28\t  method v",
+    ];
+    assert_eq!(rows[1..], expected, "{text}");
 }
