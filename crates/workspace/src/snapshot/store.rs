@@ -1,6 +1,7 @@
 //! The store: a bare repository of our own, outside the workspace, readable with plain git.
 
 mod staged;
+mod tidy;
 
 use staged::Covered;
 pub(crate) use staged::{Draft, Fresh, Staged};
@@ -8,8 +9,8 @@ pub(crate) use staged::{Draft, Fresh, Staged};
 use super::{
     ahead::{self, Record, Source},
     narrow::Narrow,
-    object::{Commit, Kind, Level, Mode, Oid, decode_tree},
-    pack::{Object, PackWriter, Part, Unsynced, Written, is_sound, sync_all},
+    object::{Commit, Kind, Level, Oid, decode_tree},
+    pack::{PackWriter, Part, Unsynced, Written, is_sound, sync_all},
     packed::{Inflater, Pack},
 };
 use rustix::{
@@ -17,7 +18,6 @@ use rustix::{
     fs::{AtFlags, CWD, FlockOperation},
 };
 use std::{
-    collections::HashSet,
     ffi::OsStr,
     fmt::Write as _,
     fs::{self, File},
@@ -34,15 +34,6 @@ use std::{
 
 /// What a crash may leave behind starts so.
 pub(super) const TEMPORARY: &str = "tmp_";
-
-/// Past this many packs they are merged into one when there is time for it.
-const MANY_PACKS: usize = 50;
-/// Past this many somebody has to wait for that.
-const TOO_MANY_PACKS: usize = 200;
-/// Larger packs are never copied, only removed when little in them is needed.
-const BULKY: u64 = 64 << 20;
-/// Smaller packs are not worth the trouble of making them smaller.
-const SMALL: u64 = 1 << 20;
 
 /// The store's own settings, and what they were in its first version.
 ///
@@ -100,14 +91,6 @@ struct Packs {
     all: Vec<Arc<Pack>>,
     /// When the folder changed last, as far as `all` knows.
     seen: Option<SystemTime>,
-}
-
-/// What some ref leads to.
-#[derive(Default)]
-struct Reachable {
-    ids: HashSet<Oid>,
-    /// The names of folders.
-    folders: HashSet<Vec<u8>>,
 }
 
 /// Keeps others from changing the store, until everything that was put there is on disk.
@@ -478,115 +461,6 @@ impl Store {
     fn names(&self) -> PathBuf {
         self.root.join("refs/snapshots")
     }
-
-    /// Whether there are so many packs that merging them is worth the time.
-    pub(crate) fn is_untidy(&self) -> bool {
-        self.lock().all.len() > MANY_PACKS
-    }
-
-    /// Whether there are so many that it cannot wait.
-    pub(crate) fn is_cluttered(&self) -> bool {
-        self.lock().all.len() > TOO_MANY_PACKS
-    }
-
-    /// Merges small packs when there are many, keeping only what a ref still reaches.
-    pub(crate) fn tidy(&self) -> io::Result<()> {
-        let mut old: Vec<_> = self.lock().all.iter().filter(|pack| pack.size() <= BULKY).cloned().collect();
-        if old.len() <= MANY_PACKS {
-            return Ok(());
-        }
-        // The largest holds the bulk of the workspace and changes little: copying it again gains nothing.
-        old.sort_by_key(|pack| pack.objects().len());
-        old.pop();
-        let Reachable { ids: reachable, folders } = self.reachable()?;
-        self.narrow().retain(&self.root, &reachable, &folders)?;
-        old.extend(self.wasteful(&reachable));
-        self.merge(old, &reachable)
-    }
-
-    /// Gives back the room of what no ref reaches any more, where it is much.
-    pub(crate) fn reclaim(&self) -> io::Result<()> {
-        let reachable = self.reachable()?.ids;
-        self.merge(self.wasteful(&reachable), &reachable)
-    }
-
-    /// Packs of which little is still needed.
-    fn wasteful(&self, reachable: &HashSet<Oid>) -> Vec<Arc<Pack>> {
-        let wasteful = |pack: &&Arc<Pack>| {
-            let needed = pack.size_of(|id| reachable.contains(id));
-            pack.size() > SMALL && needed < pack.size() / 2 && needed <= BULKY
-        };
-        self.lock().all.iter().filter(wasteful).cloned().collect()
-    }
-
-    /// Puts one pack with what is reachable in the place of these.
-    fn merge(&self, mut old: Vec<Arc<Pack>>, reachable: &HashSet<Oid>) -> io::Result<()> {
-        old.sort_by(|a, b| a.path.cmp(&b.path));
-        old.dedup_by(|a, b| a.path == b.path);
-        if old.is_empty() {
-            return Ok(());
-        }
-        let mut writer = self.writer();
-        for pack in &old {
-            for (at, (id, offset)) in pack.objects().iter().enumerate() {
-                if reachable.contains(id) {
-                    let object = Object::new(pack.raw(*offset)?);
-                    // With a new checksum nobody would know any more that it is damaged, nor write it anew.
-                    if pack.has_sum(at, object.crc) {
-                        writer.put_object(*id, &object)?;
-                    }
-                }
-            }
-        }
-        let merged =
-            if writer.is_empty() { None } else { Some(self.stage(writer, Vec::new())?.name(Wait::Whole)?) };
-        let merged = merged.flatten().map(Arc::new);
-        // What takes the place of the others must not vanish in a crash that they do not survive.
-        self.settle()?;
-        let mut packs = self.lock();
-        packs.all.retain(|pack| !old.iter().any(|gone| gone.path == pack.path));
-        let kept = merged.as_ref().map(|pack| pack.path.clone());
-        packs.all.extend(merged);
-        for gone in old.iter().filter(|gone| Some(&gone.path) != kept.as_ref()) {
-            // The index first: a pack without one is invisible, an index without its pack is damage.
-            fs::remove_file(gone.path.with_extension("idx"))?;
-            fs::remove_file(&gone.path)?;
-        }
-        self.noted(&mut packs);
-        Ok(())
-    }
-
-    /// Everything that some ref leads to. Where the way ends in something damaged, nobody gets further by this either:
-    /// no reason never to tidy up again.
-    fn reachable(&self) -> io::Result<Reachable> {
-        let mut todo: Vec<(Kind, Oid)> = self.refs()?.into_iter().map(|(_, id)| (Kind::Commit, id)).collect();
-        todo.extend(self.automatic()?.into_iter().map(|(_, id)| (Kind::Commit, id)));
-        let mut seen = Reachable::default();
-        while let Some((kind, id)) = todo.pop() {
-            if !seen.ids.insert(id) {
-                continue;
-            }
-            match kind {
-                Kind::Commit => {
-                    let Some(commit) = sound(self.commit(&id))? else { continue };
-                    todo.push((Kind::Tree, commit.tree));
-                    todo.extend(commit.parent.map(|parent| (Kind::Commit, parent)));
-                }
-                Kind::Tree => {
-                    let Some(tree) = sound(self.tree(&id))? else { continue };
-                    for (name, entry) in tree {
-                        let kind = if entry.mode == Mode::Tree { Kind::Tree } else { Kind::Blob };
-                        todo.push((kind, entry.id));
-                        if kind == Kind::Tree && !seen.folders.contains(&name) {
-                            seen.folders.insert(name);
-                        }
-                    }
-                }
-                Kind::Blob => {}
-            }
-        }
-        Ok(seen)
-    }
 }
 
 /// Whether something that should be in the store is not, or is not what it should be.
@@ -628,14 +502,6 @@ fn damaged(what: &str, id: &Oid) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what} {id} is damaged"))
 }
 
-/// What is neither damaged nor gone with something that was.
-fn sound<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
-        other => found(other),
-    }
-}
-
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -663,125 +529,4 @@ impl Write for Beginning {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::staged::MOST_AHEAD;
-    use super::*;
-
-    fn read(store: &Store, id: Oid) -> Option<Vec<u8>> {
-        store.contains(&id).then(|| store.read(&id).unwrap())
-    }
-
-    /// A process is killed after the one wait for the disk and before anything is in its place.
-    #[test]
-    fn what_stands_ready_is_put_in_its_place_by_the_next() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        let open = || Store::open(root, root).unwrap();
-        // One is small enough for the record, the other is not.
-        let large: Vec<u8> = (0..MOST_AHEAD as u32).flat_map(|n| (n * 31).to_le_bytes()).collect();
-        for content in [&b"content"[..], &large] {
-            let id = Kind::Blob.id(content);
-            let killed = |whole: bool| {
-                let store = open();
-                let _alone = store.exclusive().unwrap();
-                let mut writer = store.writer();
-                writer.put(Kind::Blob, id, content).unwrap();
-                let mut staged = store.stage(writer, store.naming("s", &id).into_iter().collect()).unwrap();
-                std::mem::forget(staged.write_ahead().unwrap());
-                std::mem::forget(staged);
-                assert!(Store::is_unfinished(root));
-                if !whole {
-                    let file = File::options().write(true).open(root.join("ahead")).unwrap();
-                    std::os::unix::fs::FileExt::write_all_at(&file, b"?", 4096).unwrap();
-                }
-            };
-            let left = || {
-                let names = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
-                let all = names(root).chain(names(&root.join("objects/pack")));
-                all.filter(|name| name.to_string_lossy().starts_with(TEMPORARY)).count()
-            };
-            killed(false);
-            let store = open();
-            assert!(store.get_ref("s").unwrap().is_none() && !store.contains(&id));
-            assert!(left() == 0 && !Store::is_unfinished(root));
-            killed(true);
-            let store = open();
-            assert_eq!(store.get_ref("s").unwrap(), Some(id));
-            assert!(read(&store, id).unwrap() == content);
-            assert!(left() == 0 && !Store::is_unfinished(root));
-            assert!(store.delete_ref("s").unwrap());
-        }
-    }
-
-    /// A pack of its own for what was damaged would give it a checksum that fits.
-    #[test]
-    fn what_is_damaged_is_not_merged() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        let contents = [&b"content"[..], b"other"];
-        let ids = contents.map(|content| Kind::Blob.id(content));
-        let put = |store: &Store, which: &[usize]| {
-            let mut writer = store.writer();
-            which.iter().for_each(|n| writer.put(Kind::Blob, ids[*n], contents[*n]).unwrap());
-            store.stage(writer, Vec::new()).unwrap().publish(Wait::Whole).unwrap();
-        };
-        for again in [false, true] {
-            let store = Store::open(root, root).unwrap();
-            put(&store, &[0, 1]);
-            let path = store.lock().all[0].path.clone();
-            drop(store);
-            let mut bytes = fs::read(&path).unwrap();
-            let at = bytes.windows(7).position(|part| part == contents[0]).unwrap();
-            bytes[at] ^= 1;
-            fs::remove_file(&path).unwrap();
-            fs::write(&path, bytes).unwrap();
-            let store = Store::open(root, root).unwrap();
-            assert!(!store.contains(&ids[0]) && store.contains(&ids[1]));
-            if again {
-                put(&store, &[0]);
-                assert_eq!(read(&store, ids[0]).unwrap(), contents[0]);
-            }
-            let all = store.lock().all.clone();
-            store.merge(all, &HashSet::from(ids)).unwrap();
-            for store in [store, Store::open(root, root).unwrap()] {
-                assert_eq!(read(&store, ids[0]).as_deref(), again.then_some(contents[0]));
-                assert_eq!(read(&store, ids[1]).unwrap(), contents[1]);
-            }
-            fs::remove_dir_all(root.join("objects")).unwrap();
-        }
-    }
-
-    /// What came after a record stays after a kill; if the power fails, the record is what counts.
-    #[test]
-    fn what_was_put_in_its_place_is_not_put_there_again_after_a_kill() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        let [old, new] = [b"old", b"new"].map(|content| Kind::Blob.id(content));
-        for power in [false, true] {
-            let store = Store::open(root, root).unwrap();
-            let alone = store.exclusive().unwrap();
-            for (id, content, wait) in [(old, b"old", Wait::Lasting), (new, b"new", Wait::Covered)] {
-                let mut writer = store.writer();
-                writer.put(Kind::Blob, id, content).unwrap();
-                let draft = store.naming_automatic([(1, id)].into_iter());
-                store.stage(writer, vec![draft]).unwrap().publish(wait).unwrap();
-            }
-            // Killed: nobody sees to it.
-            *store.covered() = None;
-            drop(alone);
-            assert!(Store::is_unfinished(root));
-            if power {
-                ahead::tests::lose_power(root);
-                for pack in fs::read_dir(root.join("objects/pack")).unwrap() {
-                    File::create(pack.unwrap().path()).unwrap();
-                }
-                File::create(root.join(PACKED_REFS)).unwrap();
-            }
-            let next = Store::open(root, root).unwrap();
-            let (id, content) = if power { (old, b"old") } else { (new, b"new") };
-            assert_eq!(next.automatic().unwrap(), [(1, id)], "{power}");
-            assert_eq!(read(&next, id).unwrap(), content);
-            assert!(!Store::is_unfinished(root));
-        }
-    }
-}
+mod tests;
