@@ -13,7 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, RawDir};
 
 use crate::beneath::{Root, as_path, split};
-use crate::guarded;
+use crate::guarded::{self, Gits};
 use crate::root::Workspace;
 use crate::rules::{self, Present, Rules};
 use crate::temp;
@@ -45,6 +45,10 @@ pub(crate) trait Visit: Send {
     fn nested_repository(&mut self, _path: &Path) -> bool {
         true
     }
+    /// Whether a folder that was found is entered.
+    fn enters(&mut self, _path: &Path) -> bool {
+        true
+    }
     /// The rules for the entries of a folder are known.
     fn rules(&mut self, _rules: &Rules, _present: Present) {}
     /// One of our temporary names was found.
@@ -65,6 +69,8 @@ pub(crate) struct Scratch {
     names: Vec<u8>,
     found: Vec<(usize, FileType)>,
     path: Vec<u8>,
+    /// There is something of the name that a repository's store has.
+    objects: bool,
 }
 
 impl Default for Scratch {
@@ -74,6 +80,7 @@ impl Default for Scratch {
             names: Vec::new(),
             found: Vec::new(),
             path: Vec::new(),
+            objects: false,
         }
     }
 }
@@ -182,7 +189,8 @@ pub(crate) fn list(
     };
     visitor.folder(&folder.path, fd.as_fd());
     let present = read_names(fd.as_fd(), scratch, &mut |name| visitor.litter(fd.as_fd(), name));
-    if present.git && !folder.path.as_os_str().is_empty() && !visitor.nested_repository(&folder.path) {
+    let is_repository = present.git || (scratch.objects && guarded::is_bare(fd.as_fd()));
+    if is_repository && !folder.path.as_os_str().is_empty() && !visitor.nested_repository(&folder.path) {
         return 0;
     }
     let rules = rules::enter(root, &folder.path, &folder.rules, present);
@@ -204,7 +212,13 @@ pub(crate) fn list(
             continue;
         }
         if is_folder {
-            children.push(Folder { path: path.to_owned(), rules: rules.clone(), depth: folder.depth + 1 });
+            if visitor.enters(path) {
+                children.push(Folder {
+                    path: path.to_owned(),
+                    rules: rules.clone(),
+                    depth: folder.depth + 1,
+                });
+            }
         } else if kind == FileType::Symlink {
             visitor.link(path);
         } else {
@@ -218,6 +232,7 @@ pub(crate) fn list(
 fn read_names(fd: BorrowedFd<'_>, scratch: &mut Scratch, litter: &mut dyn FnMut(&Path)) -> Present {
     scratch.names.clear();
     scratch.found.clear();
+    scratch.objects = false;
     let mut present = Present::default();
     let mut entries = RawDir::new(fd, &mut scratch.entries);
     while let Some(Ok(entry)) = entries.next() {
@@ -230,6 +245,7 @@ fn read_names(fd: BorrowedFd<'_>, scratch: &mut Scratch, litter: &mut dyn FnMut(
             continue;
         }
         present.note(name);
+        scratch.objects |= name == b"objects";
         if name == b".git" {
             continue;
         }
@@ -263,9 +279,8 @@ pub(crate) fn leaves_out(workspace: &Workspace, base: &Path, below: &Path) -> bo
 /// Whether a file belongs to no snapshot: it is ignored, or lies in a repository of its own.
 pub(crate) fn leaves_out_file(workspace: &Workspace, path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let nested =
-        |folder: &Path| !folder.as_os_str().is_empty() && workspace.lstat(&folder.join(".git")).is_ok();
-    guarded::in_git(path)
+    let nested = |folder: &Path| !folder.as_os_str().is_empty() && workspace.has_repository(folder);
+    Gits::of(workspace).own(path)
         || folder.ancestors().any(nested)
         || leaves_out(workspace, Path::new(""), folder)
         || rules::ignored(&rules_above(workspace, path), path, false)

@@ -22,6 +22,8 @@ use std::{
 pub(crate) struct Checkout {
     pub(crate) workspace: PathBuf,
     pub(crate) folder: PathBuf,
+    /// The folder is a repository itself, whatever its `.git` is.
+    bare: bool,
 }
 
 /// Entries of a workspace that are looked at for nested repositories, the shallow ones first.
@@ -38,7 +40,7 @@ impl Checkout {
     /// repository of their own.
     pub(crate) fn all(workspace: &Path, home: Option<&Path>) -> Vec<Self> {
         let Ok(workspace) = fs::canonicalize(workspace) else { return Vec::new() };
-        let checkout = |folder: PathBuf| Self { folder, workspace: workspace.clone() };
+        let checkout = |folder: PathBuf| Self { folder, workspace: workspace.clone(), bare: false };
         let mut found = vec![checkout(workspace.clone())];
         found.extend(above(&workspace, home).map(checkout));
         for link in text_of_index(&workspace).iter().flat_map(|index| index::gitlinks(index)) {
@@ -51,6 +53,10 @@ impl Checkout {
         found.extend(walked.into_iter().map(checkout));
         let mut known = BTreeSet::new();
         found.retain(|checkout| known.insert(checkout.folder.clone()));
+        // Both: a command can make an empty `.git`, which git passes over, or what looks like a repository.
+        let bare = found.iter().filter(|checkout| is_bare(&checkout.folder));
+        let bare: Vec<Self> = bare.map(|checkout| Self { bare: true, ..checkout.clone() }).collect();
+        found.extend(bare);
         found
     }
 
@@ -59,20 +65,27 @@ impl Checkout {
         let mut found = Vec::new();
         let (mut waiting, mut seen) = (VecDeque::from([workspace.to_owned()]), 0);
         while let Some(folder) = waiting.pop_front() {
+            let (mut below, mut objects) = (Vec::new(), false);
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 seen += 1;
                 if seen > ENTRIES || found.len() >= most {
                     return found;
                 }
                 let name = entry.file_name();
+                objects |= name == "objects";
                 if name == ".git" && folder != workspace {
                     found.push(folder.clone());
                 } else if name != ".git"
                     && !FILLED.iter().any(|filled| name == *filled)
                     && entry.file_type().is_ok_and(|kind| kind.is_dir())
                 {
-                    waiting.push_back(entry.path());
+                    below.push(entry.path());
                 }
+            }
+            if objects && folder != workspace && is_bare(&folder) {
+                found.push(folder);
+            } else {
+                waiting.extend(below);
             }
         }
         found
@@ -95,12 +108,18 @@ fn above(workspace: &Path, home: Option<&Path>) -> Option<PathBuf> {
     (!holds_home && is_bare(&found.join(".git"))).then(|| found.to_owned())
 }
 
-/// Whether a folder is a repository itself.
+/// Whether a folder is a repository itself. What is asked for here no command can take away: `HEAD` alone it could.
 fn is_bare(folder: &Path) -> bool {
-    let kind = |name: &str| folder::kind(&folder.join(name));
-    matches!(kind("HEAD"), Some(FileType::RegularFile | FileType::Symlink))
-        && kind("objects") == Some(FileType::Directory)
-        && kind("refs") == Some(FileType::Directory)
+    let is = |name: &str, kinds: &[FileType]| {
+        folder::kind(&folder.join(name)).is_some_and(|kind| kinds.contains(&kind))
+    };
+    let file = |name: &str| is(name, &[FileType::RegularFile, FileType::Symlink]);
+    let directory = |name: &str| is(name, &[FileType::Directory, FileType::Symlink]);
+    directory("objects") && directory("refs") && (file("HEAD") || file("config"))
+}
+
+fn is_folder(path: &Path) -> bool {
+    folder::kind(path) == Some(FileType::Directory)
 }
 
 /// A repository in a workspace.
@@ -146,13 +165,11 @@ fn text(path: &Path, most: u64) -> Option<String> {
 
 impl Repository {
     pub(crate) fn of(checkout: &Checkout) -> Option<Self> {
-        let Checkout { workspace, folder } = checkout;
+        let Checkout { workspace, folder, bare } = checkout;
         let entry = folder.join(".git");
-        let kind = folder::kind(&entry);
-        let bare = kind.is_none() && folder == workspace && is_bare(folder);
-        let kind = if bare { FileType::Directory } else { kind? };
+        let kind = if *bare { FileType::Directory } else { folder::kind(&entry)? };
         let own = match kind {
-            _ if bare => folder.clone(),
+            _ if *bare => folder.clone(),
             FileType::Directory => entry.clone(),
             FileType::Symlink => fs::canonicalize(&entry).ok().filter(|own| own.is_dir())?,
             FileType::RegularFile => {
@@ -197,11 +214,16 @@ impl Repository {
                 found.watched.extend(names.iter().map(|name| folder.join(&entry).join(name)));
             }
         }
-        let mut places = vec![common.clone(), own];
+        let mut places = vec![common.clone(), own.clone()];
         places.dedup();
         // The workspace itself is a mount already.
         places.retain(|place| place != workspace);
         (found.pinned, found.outside) = places.into_iter().partition(|place| place.starts_with(workspace));
+        if *bare {
+            // Without them it would be a folder like any other for the next command.
+            let kept = ["objects", "refs"].map(|name| own.join(name));
+            found.pinned.extend(kept.into_iter().filter(|path| is_folder(path)));
+        }
         found.follow_links(&common);
         found.watched.sort();
         found.watched.dedup();

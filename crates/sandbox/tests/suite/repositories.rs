@@ -466,28 +466,37 @@ async fn a_folder_of_a_repository_can_be_committed_in_and_a_bare_one_is_guarded(
         fs::create_dir_all(&workspace).unwrap();
         run("git", &["init", "-q", root.to_str().unwrap()]);
         run("git", &["init", "-q", "--bare", bare.to_str().unwrap()]);
+        let (holder, remote) = (folder.path().join("holder"), folder.path().join("holder/a/remote.git"));
+        run("git", &["init", "-q", "--bare", remote.to_str().unwrap()]);
         fs::write(root.join("other"), "").unwrap();
         let evil = |git: &Path| {
             let git = git.display();
             format!(
-                "echo evil > {git}/hooks/pre-commit; git config core.fsmonitor evil; echo evil >> {git}/config; \
+                "echo evil > {git}/hooks/pre-commit; git -C {git} config core.fsmonitor evil; echo evil >> {git}/config; \
                  echo ../evil > {git}/commondir; echo evil > {git}/config.worktree; true"
             )
         };
-        for (place, git) in [(&workspace, root.join(".git")), (&bare, bare.clone())] {
+        let all = [(&workspace, root.join(".git")), (&bare, bare.clone()), (&holder, remote)];
+        for (place, git) in all {
             let state = || {
                 let config = fs::read_to_string(git.join("config")).unwrap();
                 (config, names(&git.join("hooks")), names(&git).iter().any(|name| name == "commondir"))
             };
             let before = state();
             let sandbox = build(tier, place);
-            if place != &bare {
+            if place == &workspace {
                 let response = sh(&sandbox, &format!("touch a && {COMMIT} && git log --oneline")).await;
                 assert!(response.outcome.success(), "{tier}: {response:?}");
                 let response = sh(&sandbox, "echo changed > ../../other").await;
                 assert!(!response.outcome.success(), "{tier}: only the repository is open: {response:?}");
             }
             sh(&sandbox, &evil(&git)).await;
+            if place != &workspace {
+                // Nor once it looks like a folder of any other kind.
+                let away = "for name in HEAD objects refs; do mv $name $name.away; done; mkdir .git; true";
+                sh(&sandbox, &format!("cd {} && {away}", git.display())).await;
+                sh(&sandbox, &evil(&git)).await;
+            }
             drop(sandbox);
             assert_eq!(state(), before, "{tier}, {}", place.display());
         }

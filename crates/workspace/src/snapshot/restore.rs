@@ -10,7 +10,15 @@ use super::{
     tree::{Difference, Differences, Folder, Stamp},
     written::Written,
 };
-use crate::{Workspace, beneath::split, guarded, spread::spread, temp::Temp, walk, write::keep_owner};
+use crate::{
+    Workspace,
+    beneath::split,
+    guarded::{self, Gits},
+    spread::spread,
+    temp::Temp,
+    walk,
+    write::keep_owner,
+};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, FileType, Mode as Bits, OFlags},
@@ -251,7 +259,7 @@ impl Plan {
         let mut kept = BTreeMap::new();
         for file in self.come.iter().filter(|file| !rules.contains(&file.path)) {
             let path = to_path(&file.path);
-            let above = ground.refuses(path.parent().unwrap_or(Path::new("")));
+            let above = ground.refuses_file(&path);
             let there = || if file.before.is_none() { workspace.lstat(&path).ok() } else { None };
             if let Some(why) =
                 above.or_else(|| there().map(|stat| in_place(workspace, &path, &stat, rules.is_empty())))
@@ -369,12 +377,21 @@ fn in_place(workspace: &Workspace, path: &Path, stat: &rustix::fs::Stat, same_ru
 /// Folders into which nothing is put, as far as was asked.
 struct Ground<'a> {
     workspace: &'a Workspace,
+    gits: Gits,
     known: HashMap<PathBuf, Option<Change>>,
 }
 
 impl<'a> Ground<'a> {
     fn new(workspace: &'a Workspace) -> Self {
-        Self { workspace, known: HashMap::new() }
+        Self { workspace, gits: Gits::of(workspace), known: HashMap::new() }
+    }
+
+    /// Why a file may not be put in its place, whatever stands there.
+    fn refuses_file(&mut self, path: &Path) -> Option<Change> {
+        if self.gits.own(path) {
+            return Some(Change::KeptRepository);
+        }
+        self.refuses(path.parent().unwrap_or(Path::new("")))
     }
 
     /// Why nothing may be put into a folder, whether it is there or not.
@@ -383,13 +400,13 @@ impl<'a> Ground<'a> {
         if let Some(known) = self.known.get(folder) {
             return *known;
         }
-        let why = self.refuses(above).or_else(|| {
-            let kind = |path: &Path| {
-                let stat = self.workspace.lstat(path).ok()?;
-                Some(FileType::from_raw_mode(stat.st_mode))
-            };
-            match kind(folder)? {
-                FileType::Directory => kind(&folder.join(".git")).map(|_| Change::KeptRepository),
+        let own = self.gits.own(folder).then_some(Change::KeptRepository);
+        let why = own.or_else(|| self.refuses(above)).or_else(|| {
+            let stat = self.workspace.lstat(folder).ok()?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => {
+                    self.workspace.has_repository(folder).then_some(Change::KeptRepository)
+                }
                 FileType::RegularFile | FileType::Symlink => Some(Change::KeptIgnored),
                 _ => Some(Change::KeptSpecial),
             }

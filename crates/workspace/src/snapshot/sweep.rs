@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Workspace,
     beneath::as_path,
-    guarded,
+    guarded::{self, Gits},
     rules::{self, Present, Rules},
     spread::spread,
     temp,
@@ -63,6 +63,7 @@ pub(super) struct Surroundings {
     probes: Vec<(PathBuf, Option<Stamp>)>,
     /// Repositories inside the workspace, which are left alone while they are ones.
     nested: BTreeSet<PathBuf>,
+    gits: Gits,
 }
 
 impl Surroundings {
@@ -78,7 +79,7 @@ impl Surroundings {
                 there.map(|stat| if path.ends_with(".git") { Stamp::default() } else { stamp(&stat) });
             (path, stamp)
         };
-        Self { probes: probes.into_iter().map(look).collect(), nested }
+        Self { probes: probes.into_iter().map(look).collect(), nested, gits: Gits::of(workspace) }
     }
 
     /// Repositories of which files are named, apart from what is git's own.
@@ -90,10 +91,22 @@ impl Surroundings {
         found.map(|folder| folder.as_os_str().as_bytes().to_vec()).collect()
     }
 
+    /// Whether a repository may begin or end with what is named.
+    fn may_move(&self, workspace: &Workspace, path: &Path) -> bool {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let known = || match folder.as_os_str().is_empty() {
+            true => Gits::of(workspace) == self.gits,
+            false => workspace.has_repository(folder) == self.nested.contains(folder),
+        };
+        let decides = ["objects", "refs", "HEAD", "config"].iter().any(|name| path.ends_with(name));
+        path.ends_with(".git") || (decides && !known())
+    }
+
     /// Whether what was found before can still be compared with what is there.
     fn hold(&self, workspace: &Workspace) -> bool {
-        let there = |path: &PathBuf| workspace.lstat(&path.join(".git")).is_ok();
-        self.nested.iter().all(there) && Self::now(workspace, BTreeSet::new()).probes == self.probes
+        let now = Self::now(workspace, BTreeSet::new());
+        let there = |path: &PathBuf| workspace.has_repository(path);
+        self.nested.iter().all(there) && now.probes == self.probes && now.gits == self.gits
     }
 }
 
@@ -124,7 +137,8 @@ impl Sweep<'_> {
     /// Walks through a folder and everything below it.
     fn below(&mut self, start: &Path, found: &mut Found) -> io::Result<BTreeSet<PathBuf>> {
         let reach = Reach { start, depth: usize::MAX, cancel: &AtomicBool::new(false) };
-        let parts = walk::walk(self.workspace, &reach, Listing::default);
+        let gits = Gits::of(self.workspace);
+        let parts = walk::walk(self.workspace, &reach, || Listing { gits, ..Listing::default() });
         let mut present = HashSet::new();
         let (mut files, mut nested, mut closed) = (Vec::new(), BTreeSet::new(), Vec::new());
         for part in parts {
@@ -238,7 +252,8 @@ impl Sweep<'_> {
         let bytes = folder.as_os_str().as_bytes();
         let rules = walk::rules_above(self.workspace, folder);
         let start = walk::Folder { path: folder.to_owned(), rules, depth: 0 };
-        let (mut listing, mut children) = (Listing::default(), Vec::new());
+        let gits = Gits::of(self.workspace);
+        let (mut listing, mut children) = (Listing { gits, ..Listing::default() }, Vec::new());
         walk::list(&self.workspace.root, &start, &mut Scratch::default(), &mut listing, &mut children);
         self.looks.note_folders(&listing.narrow);
         let Some((_, stamp)) = listing.folders.pop() else {
@@ -272,7 +287,9 @@ impl Sweep<'_> {
 
     /// Looks at what the journal named.
     pub(super) fn paths(mut self, named: Vec<PathBuf>, around: &mut Surroundings) -> io::Result<Found> {
-        if named.len() > MANY_NAMES || named.iter().any(|path| decides(path) || path.ends_with(".git")) {
+        if named.len() > MANY_NAMES
+            || named.iter().any(|path| decides(path) || around.may_move(self.workspace, path))
+        {
             return self.stamps(around);
         }
         let mut found = Found { elsewhere: around.named_in(&named), ..Found::default() };
@@ -292,7 +309,7 @@ impl Sweep<'_> {
         files: &mut Vec<Box<Path>>,
         found: &mut Found,
     ) -> io::Result<bool> {
-        let mut rules = HashMap::new();
+        let (mut rules, gits) = (HashMap::new(), Gits::of(self.workspace));
         // A folder comes before what lies in it, which is looked at with it.
         let mut paths: Vec<&PathBuf> = paths.iter().collect();
         paths.sort_unstable();
@@ -314,7 +331,7 @@ impl Sweep<'_> {
             let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let parent = path.parent().unwrap_or(Path::new(""));
             let above = rules_in(self.workspace, parent, &mut rules);
-            if guarded::in_git(path) || above.is_none_or(|above| rules::ignored(&above, path, is_folder)) {
+            if gits.own(path) || above.is_none_or(|above| rules::ignored(&above, path, is_folder)) {
                 found.gone.push(bytes.to_vec());
             } else if is_folder {
                 if !self.below(path, found)?.is_empty() {
@@ -348,8 +365,9 @@ fn rules_in(
     let present = Present { ignore: has(".ignore"), gitignore: has(".gitignore"), git: has(".git") };
     let above = match folder.parent() {
         None => Some(rules::above_root(workspace.root(), workspace.own.as_deref())),
-        Some(parent) => rules_in(workspace, parent, known)
-            .filter(|above| !present.git && !rules::ignored(above, folder, true)),
+        Some(parent) => rules_in(workspace, parent, known).filter(|above| {
+            !present.git && !workspace.is_bare(folder) && !rules::ignored(above, folder, true)
+        }),
     };
     let rules = above.map(|above| rules::enter(&workspace.root, folder, &above, present));
     known.insert(folder.to_owned(), rules.clone());
@@ -359,6 +377,7 @@ fn rules_in(
 /// Everything that belongs into a snapshot. Repositories inside the workspace have a history of their own.
 #[derive(Default)]
 struct Listing {
+    gits: Gits,
     files: Vec<Box<Path>>,
     folders: Vec<(Box<Path>, Option<Stamp>)>,
     nested: Vec<PathBuf>,
@@ -373,11 +392,6 @@ impl Visit for Listing {
     }
 
     fn folder(&mut self, path: &Path, fd: BorrowedFd<'_>) {
-        // Under such a name git would find a repository where it does not tell large letters from small ones: nothing
-        // is put back there, so nothing of it is kept.
-        if guarded::in_git(path) {
-            return;
-        }
         // Before the names are read: what comes while they are shows later.
         let stat = rustix::fs::fstat(fd).ok();
         self.narrow.extend(stat.as_ref().and_then(narrower_folder).map(|bits| (path.to_owned(), bits)));
@@ -385,15 +399,21 @@ impl Visit for Listing {
     }
 
     fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {
-        if !guarded::in_git(path) {
+        if !self.gits.own(path) {
             self.files.push(path.into());
         }
     }
 
     fn link(&mut self, path: &Path) {
-        if !guarded::in_git(path) {
+        if !self.gits.own(path) {
             self.files.push(path.into());
         }
+    }
+
+    fn enters(&mut self, path: &Path) -> bool {
+        // Nothing is put back where git would find a repository (where it does not tell large letters from small ones:
+        // under a name like `.GIT`), so nothing of it is kept.
+        !self.gits.own(path)
     }
 
     fn nested_repository(&mut self, path: &Path) -> bool {

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests run themselves again to be killed or measured")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on shall fail loudly")]
 
+mod bare;
 mod big;
 mod crash;
 mod guards;

@@ -14,7 +14,7 @@ use crate::kit::myself;
 use crate::snapshots::{Place, who};
 use workspace::{Caller, Change, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
 
-fn git(folder: &Path, args: &[&str]) -> bool {
+pub(crate) fn git(folder: &Path, args: &[&str]) -> bool {
     let done = Command::new("git")
         .current_dir(folder)
         .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always"])
