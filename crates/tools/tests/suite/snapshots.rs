@@ -52,3 +52,33 @@ async fn a_snapshot_is_made_listed_compared_restored_and_forgotten() {
         assert!(!name.to_string_lossy().starts_with("tmp_"), "{name:?}");
     }
 }
+
+#[tokio::test]
+async fn a_comparison_of_what_is_nowhere_is_not_said_to_find_no_differences() {
+    let state = tempfile::tempdir().unwrap();
+    let mut setup = Setup::default();
+    setup.settings.state_dir = state.path().to_owned();
+    let bench = setup.bench();
+    let client = bench.client();
+    fs::create_dir_all(bench.root().join("empty/inner")).unwrap();
+    for (name, text) in [(".gitignore", "*.log\n"), ("a.txt", "one\n"), ("gone.txt", "x\n"), ("x.log", "x\n")]
+    {
+        fs::write(bench.root().join(name), text).unwrap();
+    }
+    client.ok("snapshot_create", json!({"name": "s"})).await;
+    fs::remove_file(bench.root().join("gone.txt")).unwrap();
+    for (path, why) in [
+        ("a.tx", "a.tx is neither in snapshot s nor in the workspace"),
+        ("src/main.rs", "src/main.rs is neither in snapshot s nor in the workspace"),
+        ("x.log", "x.log is in no snapshot, so that it cannot be compared: it is ignored"),
+    ] {
+        let said = client.err("snapshot_diff", json!({"name": "s", "path": path})).await;
+        assert!(said.starts_with(why), "{path}: {said}");
+    }
+    for path in ["a.txt", "empty", "empty/inner", "."] {
+        let said = client.ok("snapshot_diff", json!({"name": "s", "path": path})).await;
+        assert_eq!(said == "no differences", path != ".", "{path}: {said}");
+    }
+    let said = client.ok("snapshot_diff", json!({"name": "s", "path": "gone.txt"})).await;
+    assert!(said.starts_with("gone.txt: deleted"), "{said}");
+}

@@ -1,6 +1,9 @@
 //! What can go wrong, in words.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Why a snapshot could not be made, found or restored.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +27,16 @@ pub enum SnapshotError {
         known: Vec<String>,
         /// The numbers of the oldest and the newest automatic one.
         automatic: Option<(u64, u64)>,
+    },
+    /// A path that is asked about is in neither of the states that are compared.
+    #[error("{}", nowhere(path, snapshot, *there))]
+    Nowhere {
+        /// What was asked for.
+        path: PathBuf,
+        /// The snapshot.
+        snapshot: String,
+        /// Something is there now, which no snapshot holds.
+        there: bool,
     },
     /// No call to take back.
     #[error("nothing to undo: no call of this session changed a file that the history covers (not ignored, in no repository of its own){}", others.as_ref().map(|others| format!("; a file was {others}")).unwrap_or_default())]
@@ -72,6 +85,19 @@ fn unknown(name: &str, known: &[String], automatic: Option<(u64, u64)>) -> Strin
     let kept = |(first, last)| format!("; of before and after calls: auto-{first} to auto-{last}");
     let automatic = automatic.map(kept).unwrap_or_default();
     format!("no snapshot named \"{name}\"; there are: {known}{automatic}")
+}
+
+fn nowhere(path: &Path, snapshot: &str, there: bool) -> String {
+    let path = crate::quoted(path);
+    if there {
+        return format!(
+            "{path} is in no snapshot, so that it cannot be compared: it is ignored, git's own, in a repository of its own, \
+             not readable or no file"
+        );
+    }
+    format!(
+        "{path} is neither in snapshot {snapshot} nor in the workspace; leave `path` out to see all that changed"
+    )
 }
 
 fn conflict(tool: &str, files: &[(PathBuf, String)], shared: bool) -> String {

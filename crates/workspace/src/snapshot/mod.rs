@@ -296,14 +296,11 @@ impl Snapshots {
     /// only below `path` when one is given.
     ///
     /// # Errors
-    /// There is no such snapshot, or the disk failed.
+    /// There is no such snapshot, nothing at `path` in it nor now, or the disk failed.
     pub fn diff(&self, name: &str, path: Option<&Path>, max_lines: usize) -> Result<String, SnapshotError> {
         let mut out = String::new();
-        for difference in self.differences(name)? {
-            let shown = to_path(&difference.path);
-            if path.is_none_or(|path| shown.starts_with(path)) {
-                self.diff_one(&shown, &difference, max_lines, &mut out)?;
-            }
+        for difference in self.differences(name, path)? {
+            self.diff_one(&to_path(&difference.path), &difference, max_lines, &mut out)?;
         }
         Ok(out)
     }
@@ -313,10 +310,10 @@ impl Snapshots {
     /// # Errors
     /// There is no such snapshot, or the disk failed.
     pub fn changed_since(&self, name: &str) -> Result<Vec<PathBuf>, SnapshotError> {
-        Ok(self.differences(name)?.iter().map(|difference| to_path(&difference.path)).collect())
+        Ok(self.differences(name, None)?.iter().map(|difference| to_path(&difference.path)).collect())
     }
 
-    fn differences(&self, name: &str) -> Result<Vec<Difference>, SnapshotError> {
+    fn differences(&self, name: &str, below: Option<&Path>) -> Result<Vec<Difference>, SnapshotError> {
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
         self.reload(&mut state)?;
@@ -325,7 +322,19 @@ impl Snapshots {
         self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
             let now = self.base(state, batch, whole)?;
             let read = |id: &Oid| batch.tree(&self.store, id);
-            Ok(Differences::between(&read, target.tree, now)?.files)
+            let mut files = Differences::between(&read, target.tree, now)?.files;
+            let Some(path) = below else { return Ok(files) };
+            files.retain(|file| to_path(&file.path).starts_with(path));
+            let known = |tree| tree::has(&read, tree, path.as_os_str().as_bytes());
+            if files.is_empty() && !known(target.tree)? && !known(now)? {
+                let there = self.workspace.lstat(path).is_ok();
+                return Err(SnapshotError::Nowhere {
+                    path: path.to_owned(),
+                    snapshot: name.to_owned(),
+                    there,
+                });
+            }
+            Ok(files)
         })?
     }
 

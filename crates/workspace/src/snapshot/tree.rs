@@ -215,6 +215,16 @@ impl Folder {
 /// Gets a tree by its id.
 pub(crate) type Read<'a> = dyn Fn(&Oid) -> io::Result<Level> + 'a;
 
+/// Whether a tree has a file or a folder at `path`.
+pub(crate) fn has(read: &Read<'_>, tree: Oid, path: &[u8]) -> io::Result<bool> {
+    let (folder, rest) = split(path);
+    let name = folder.unwrap_or(rest);
+    match (read(&tree)?.get(name), folder) {
+        (Some(entry), Some(_)) if entry.mode == Mode::Tree => has(read, entry.id, rest),
+        (found, folder) => Ok(found.is_some() && folder.is_none()),
+    }
+}
+
 /// What differs between two trees; folders that are the same are not even read.
 #[derive(Debug, Default)]
 pub(crate) struct Differences {
