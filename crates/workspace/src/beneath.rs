@@ -23,6 +23,8 @@ pub(crate) struct Root {
 
 /// `openat2` answers EAGAIN when a rename or mount elsewhere disturbed its lookup; more than this is not chance.
 const ATTEMPTS: usize = 64;
+/// Bytes of a path that the system takes at a time.
+const LONGEST: usize = 4095;
 
 impl Root {
     pub(crate) fn open(path: &Path, cross_mounts: bool) -> Result<Self> {
@@ -57,17 +59,39 @@ impl Root {
         if self.no_openat2.load(Ordering::Relaxed) {
             return self.open_by_component(relative, flags, mode);
         }
+        match self.open_from(self.fd.as_fd(), relative, flags, mode) {
+            Err(Errno::NOSYS) => {
+                self.no_openat2.store(true, Ordering::Relaxed);
+                self.open_by_component(relative, flags, mode)
+            }
+            Err(Errno::NAMETOOLONG) => self.open_in_parts(relative, flags, mode),
+            done => done,
+        }
+    }
+
+    fn open_from(&self, from: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
         for _ in 0..ATTEMPTS {
-            match rustix::fs::openat2(&self.fd, relative, flags, mode, self.resolve) {
+            match rustix::fs::openat2(from, path, flags, mode, self.resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::NOSYS) => {
-                    self.no_openat2.store(true, Ordering::Relaxed);
-                    return self.open_by_component(relative, flags, mode);
-                }
                 done => return done,
             }
         }
         Err(Errno::AGAIN)
+    }
+
+    /// Opens a path of more bytes than the system takes at a time.
+    fn open_in_parts(&self, relative: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut rest = relative.as_os_str().as_bytes();
+        let mut at: Option<OwnedFd> = None;
+        while let Some(part) = rest.get(..=LONGEST) {
+            let slash = part.iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
+            let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            at = Some(self.open_from(from, as_path(&part[..slash]), step, Mode::empty())?);
+            rest = &rest[slash + 1..];
+        }
+        let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        self.open_from(from, as_path(rest), flags, mode)
     }
 
     /// Opens the entry `name` of a folder that was opened here, as [`Self::open_at`] would.
@@ -77,13 +101,7 @@ impl Root {
         if self.no_openat2.load(Ordering::Relaxed) {
             return self.checked(rustix::fs::openat(folder, one, flags | OFlags::NOFOLLOW, Mode::empty())?);
         }
-        for _ in 0..ATTEMPTS {
-            match rustix::fs::openat2(folder, one, flags, Mode::empty(), self.resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                done => return done,
-            }
-        }
-        Err(Errno::AGAIN)
+        self.open_from(folder, one, flags, Mode::empty())
     }
 
     /// When the regular file `name` of a folder that was opened here was modified last, in seconds and nanoseconds;

@@ -135,7 +135,11 @@ impl Workspace {
         let in_bare = |top: &Path| {
             let below: Vec<&OsStr> = full.strip_prefix(top).unwrap_or(Path::new("")).iter().collect();
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            runs_below(&below) && rustix::fs::open(top, flags, Mode::empty()).is_ok_and(is_bare)
+            runs_below(&below)
+                && match top.strip_prefix(self.root()) {
+                    Ok(inside) => self.is_bare(inside),
+                    Err(_) => rustix::fs::open(top, flags, Mode::empty()).is_ok_and(is_bare),
+                }
         };
         if runs(&full) || linked() || full.ancestors().any(in_bare) {
             return Err(FileError::Guarded { path: path.to_string() });

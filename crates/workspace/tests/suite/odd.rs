@@ -1,18 +1,19 @@
 //! Snapshots and undo where others lose data: odd repositories, large files, a full disk.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{AtFlags, FlockOperation, Mode as Bits, OFlags};
 
 use crate::kit::myself;
 use crate::snapshots::{Place, who};
-use workspace::{Caller, Change, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
+use workspace::{Caller, Change, LiveOptions, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
 
 pub(crate) fn git(folder: &Path, args: &[&str]) -> bool {
     let done = Command::new("git")
@@ -288,4 +289,47 @@ fn on_a_full_disk() {
         "{told}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+#[test]
+fn a_path_that_is_longer_than_the_system_takes_at_a_time_is_kept_as_any_other() {
+    let place = Place::new();
+    place.write("a", "one");
+    // Folders above, at and below the longest path that can be asked for at once.
+    let (name, mut folders) = ("n".repeat(250), Vec::new());
+    let mut at = File::open(&place.root).unwrap();
+    for _ in 0..18 {
+        rustix::fs::mkdirat(&at, &name, Bits::from_raw_mode(0o755)).unwrap();
+        at = rustix::fs::openat(&at, &name, OFlags::RDONLY, Bits::empty()).unwrap().into();
+        folders.push(at.try_clone().unwrap());
+    }
+    let write = |text: &str| {
+        for folder in &folders {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::TRUNC;
+            let file = rustix::fs::openat(folder, "file", flags, Bits::from_raw_mode(0o644)).unwrap();
+            File::from(file).write_all(text.as_bytes()).unwrap();
+        }
+    };
+    let holds = |text: &str| {
+        folders.iter().all(|folder| {
+            let file = rustix::fs::openat(folder, "file", OFlags::RDONLY, Bits::empty());
+            file.is_ok_and(|file| std::io::read_to_string(File::from(file)).unwrap() == text)
+        })
+    };
+    write("one");
+    let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+    workspace.go_live_now(LiveOptions::default());
+    let snapshots = Snapshots::open(workspace, &place.store, Retention::default()).unwrap();
+    snapshots.create("s", "").unwrap();
+    let call = snapshots.begin(&who()).unwrap();
+    write("two");
+    snapshots.finish(&call).unwrap();
+    assert_eq!(snapshots.undo(&who(), UndoOptions::default()).unwrap().changes.len(), folders.len());
+    assert!(holds("one"));
+    for folder in &folders {
+        rustix::fs::unlinkat(folder, "file", AtFlags::empty()).unwrap();
+    }
+    assert_eq!(snapshots.changed_since("s").unwrap().len(), folders.len());
+    assert_eq!(snapshots.restore("s", &who()).unwrap().changes.len(), folders.len());
+    assert!(holds("one"));
 }
