@@ -346,7 +346,7 @@ impl Tool for SnapshotRestore {
         let who = caller(call, "snapshot_restore", &args.name);
         let restored = on_snapshots(call, move |snapshots| snapshots.restore(&args.name, &who)).await?;
         refresh(call, &restored.changes).await;
-        let changed = restored.changes.iter().filter(|(change, _)| !change.is_kept()).count();
+        let changed = restored.changes.iter().filter(|(change, _)| change.is_of_file()).count();
         let mut text = format!("restored snapshot {} ({changed} file(s) changed):", restored.name);
         let files = list_changes(&restored.changes, &mut text);
         if !restored.large.is_empty() {
@@ -380,7 +380,7 @@ pub(super) fn list_changes(changes: &[(Change, PathBuf)], text: &mut String) -> 
 /// What the session has read is now what was put back: it may go on from there.
 pub(super) async fn refresh(call: &Call, changes: &[(Change, PathBuf)]) {
     let read: Vec<(Change, PathBuf)> = call.session.ledgers.with(&call.workspace, |ledger| {
-        let read = |change: &&(Change, PathBuf)| !change.0.is_kept() && ledger.has(&change.1);
+        let read = |change: &&(Change, PathBuf)| change.0.is_of_file() && ledger.has(&change.1);
         changes.iter().filter(read).cloned().collect()
     });
     if read.is_empty() {
@@ -407,6 +407,8 @@ fn word(change: Change) -> &'static str {
         Change::Created => "created",
         Change::Changed => "changed",
         Change::Deleted => "deleted",
+        Change::MadeFolder => "created folder",
+        Change::RemovedFolder => "deleted folder",
         Change::KeptIgnored => "kept (ignored)",
         Change::KeptRepository => "kept (in a repository of its own)",
         Change::KeptUnknown => "kept (cannot be read, is above 64 MiB or has just come)",

@@ -65,7 +65,7 @@ impl Tool for Undo {
         // Only now it is told for good: the call that it is about may be the last one, and what was undone an earlier one.
         let lost = kept.tell_lost().map(told);
         refresh(call, &undone.changes).await;
-        let changed = undone.changes.iter().filter(|(change, _)| !change.is_kept()).count();
+        let changed = undone.changes.iter().filter(|(change, _)| change.is_of_file()).count();
         let what = match undone.caller.summary.as_str() {
             "" => undone.caller.tool.clone(),
             summary => format!("{}: {summary}", undone.caller.tool),

@@ -42,7 +42,7 @@ use restore::{Intent, Plan};
 use rustix::io::Errno;
 use state::{Large, State};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
@@ -132,6 +132,8 @@ struct Planned {
     after: BTreeMap<Vec<u8>, Option<object::Entry>>,
     gone: Vec<Vec<u8>>,
     come: Vec<Vec<u8>>,
+    /// Those of them that nothing else tells of.
+    empty: BTreeSet<PathBuf>,
 }
 
 impl Snapshots {
@@ -298,11 +300,20 @@ impl Snapshots {
     /// # Errors
     /// There is no such snapshot, nothing at `path` in it nor now, or the disk failed.
     pub fn diff(&self, name: &str, path: Option<&Path>, max_lines: usize) -> Result<String, SnapshotError> {
-        let mut out = String::new();
-        for difference in self.differences(name, path)? {
-            self.diff_one(&to_path(&difference.path), &difference, max_lines, &mut out)?;
+        let Differences { files, gone, come } = self.differences(name, path)?;
+        let folder = |path: &Vec<u8>, what: &str| {
+            let path = to_path(path);
+            let line = format!("{}: {what} folder\n", crate::quoted(&path));
+            (path, line)
+        };
+        let mut all: BTreeMap<PathBuf, String> = gone.iter().map(|path| folder(path, "deleted")).collect();
+        all.extend(come.iter().map(|path| folder(path, "new")));
+        for difference in files {
+            let path = to_path(&difference.path);
+            let text = self.diff_one(&path, &difference, max_lines)?;
+            all.insert(path, text);
         }
-        Ok(out)
+        Ok(all.into_values().collect())
     }
 
     /// The files that are other than in the snapshot, made since or gone, by path.
@@ -310,10 +321,11 @@ impl Snapshots {
     /// # Errors
     /// There is no such snapshot, or the disk failed.
     pub fn changed_since(&self, name: &str) -> Result<Vec<PathBuf>, SnapshotError> {
-        Ok(self.differences(name, None)?.iter().map(|difference| to_path(&difference.path)).collect())
+        Ok(self.differences(name, None)?.files.iter().map(|difference| to_path(&difference.path)).collect())
     }
 
-    fn differences(&self, name: &str, below: Option<&Path>) -> Result<Vec<Difference>, SnapshotError> {
+    /// Of folders only those that are empty.
+    fn differences(&self, name: &str, below: Option<&Path>) -> Result<Differences, SnapshotError> {
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
         self.reload(&mut state)?;
@@ -322,11 +334,15 @@ impl Snapshots {
         self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
             let now = self.base(state, batch, whole)?;
             let read = |id: &Oid| batch.tree(&self.store, id);
-            let mut files = Differences::between(&read, target.tree, now)?.files;
-            let Some(path) = below else { return Ok(files) };
-            files.retain(|file| to_path(&file.path).starts_with(path));
+            let mut found = Differences::between(&read, target.tree, now)?;
+            found.only_empty_folders();
+            let Some(path) = below else { return Ok(found) };
+            let inside = |found: &[u8]| crate::beneath::as_path(found).starts_with(path);
+            found.files.retain(|file| inside(&file.path));
+            found.gone.retain(|folder| inside(folder));
+            found.come.retain(|folder| inside(folder));
             let known = |tree| tree::has(&read, tree, path.as_os_str().as_bytes());
-            if files.is_empty() && !known(target.tree)? && !known(now)? {
+            if !known(target.tree)? && !known(now)? {
                 let there = self.workspace.lstat(path).is_ok();
                 return Err(SnapshotError::Nowhere {
                     path: path.to_owned(),
@@ -334,7 +350,7 @@ impl Snapshots {
                     there,
                 });
             }
-            Ok(files)
+            Ok(found)
         })?
     }
 
@@ -343,14 +359,13 @@ impl Snapshots {
         path: &Path,
         difference: &Difference,
         max_lines: usize,
-        out: &mut String,
-    ) -> Result<(), SnapshotError> {
+    ) -> Result<String, SnapshotError> {
         let side = |entry: Option<object::Entry>| match entry {
             Some(entry) => self.store.beginning(&entry.id, COMPARED),
             None => Ok((0, Vec::new())),
         };
         let ((old_size, old), (new_size, new)) = (side(difference.before)?, side(difference.after)?);
-        let shown = crate::quoted(path);
+        let (shown, mut out) = (crate::quoted(path), String::new());
         match (difference.before, difference.after) {
             (Some(a), Some(b)) if a.mode != b.mode => {
                 out.push_str(&format!("{shown}: {} became {}\n", mode_name(a.mode), mode_name(b.mode)));
@@ -367,7 +382,7 @@ impl Snapshots {
         } else {
             out.push_str(&unified_diff(&shown, &old, &new, max_lines));
         }
-        Ok(())
+        Ok(out)
     }
 
     /// Puts the workspace back to a snapshot; what is there now is in the history first.
@@ -418,7 +433,7 @@ impl Snapshots {
     ) -> Result<Planned, SnapshotError> {
         let from = self.base(state, batch, intent.whole)?;
         let read = |id: &Oid| batch.tree(&self.store, id);
-        let differences = Differences::between(&read, from, intent.tree)?;
+        let mut differences = Differences::between(&read, from, intent.tree)?;
         // What no automatic snapshot holds must not be lost either.
         if differences.files.iter().any(|file| file.before.is_some() && state.large.contains_key(&file.path))
         {
@@ -430,9 +445,12 @@ impl Snapshots {
         batch.commit(&self.store, &Commit { tree: intent.tree, parent: None, seconds, message })?;
         let after = differences.files.iter().map(|file| (file.path.clone(), file.after)).collect();
         let (gone, come) = (differences.gone.clone(), differences.come.clone());
-        let mut plan = Plan::new(differences);
+        differences.only_empty_folders();
+        let empty = differences.gone.iter().chain(&differences.come).map(|path| to_path(path)).collect();
+        let files = differences.files;
+        let mut plan = Plan::new(Differences { files, gone: gone.clone(), come: come.clone() });
         plan.begin(&self.workspace, &self.store);
-        Ok(Planned { plan, from, whole: intent.whole, note, seconds, after, gone, come })
+        Ok(Planned { plan, from, whole: intent.whole, note, seconds, after, gone, come, empty })
     }
 
     /// Does what is planned, and makes it a step of the history. What is there now, and what is about to be done, is
@@ -442,10 +460,10 @@ impl Snapshots {
         state: &mut State,
         planned: Planned,
     ) -> Result<Vec<(Change, PathBuf)>, SnapshotError> {
-        let Planned { mut plan, from, whole, note, seconds, after, gone, come } = planned;
+        let Planned { mut plan, from, whole, note, seconds, after, gone, come, empty } = planned;
         let mut fresh = Fresh::default();
         plan.know(&state.seen);
-        let changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
+        let mut changes = match plan.run(&self.workspace, &self.store, &mut fresh) {
             Ok(changes) => changes,
             Err(error) => {
                 let before = state.steps.last().map(Step::name).unwrap_or_default();
@@ -501,6 +519,8 @@ impl Snapshots {
             }
         }
         self.put_step(state, note, seconds, fresh)?;
+        changes.extend(plan.folders().iter().filter(|(_, path)| empty.contains(path)).cloned());
+        changes.sort_by(|a, b| a.1.cmp(&b.1));
         Ok(changes)
     }
 

@@ -49,6 +49,10 @@ pub enum Change {
     Changed,
     /// It is gone.
     Deleted,
+    /// It is a folder that was not there; what is in it, if anything, is told by itself.
+    MadeFolder,
+    /// It is a folder that is gone.
+    RemovedFolder,
     /// It stands in the snapshot, but an ignored file is in its place, which was left alone.
     KeptIgnored,
     /// It stands in the snapshot, but its folder belongs to a repository inside the workspace now, which was left alone.
@@ -68,6 +72,12 @@ pub enum Change {
 impl Change {
     fn came(was_there: bool) -> Self {
         if was_there { Self::Changed } else { Self::Created }
+    }
+
+    /// Whether a file is other than before.
+    #[must_use]
+    pub fn is_of_file(self) -> bool {
+        matches!(self, Self::Created | Self::Changed | Self::Deleted)
     }
 
     /// Whether the file was deliberately not touched.
@@ -135,6 +145,8 @@ pub(super) struct Plan {
     stubborn: bool,
     /// Files that came and are too large for automatic snapshots.
     large: BTreeSet<PathBuf>,
+    /// Folders that were made and removed.
+    folders: Vec<(Change, PathBuf)>,
     /// What the file system said about files that are to be replaced or to go, when they were looked at.
     stamps: HashMap<Vec<u8>, Stamp>,
     /// What is to come, as far as it is written already.
@@ -164,6 +176,7 @@ impl Plan {
             rules: BTreeSet::new(),
             stubborn: false,
             large: BTreeSet::new(),
+            folders: Vec::new(),
             stamps: HashMap::new(),
             written: Written::default(),
         }
@@ -180,6 +193,11 @@ impl Plan {
         if self.come.len() + self.gone.len() <= ONE_BY_ONE {
             self.written = Written::begin(workspace, store, &self.come);
         }
+    }
+
+    /// Folders that were made and removed.
+    pub(super) fn folders(&self) -> &[(Change, PathBuf)] {
+        &self.folders
     }
 
     /// Whether a file that came is too large for automatic snapshots.
@@ -210,6 +228,7 @@ impl Plan {
             rules: BTreeSet::new(),
             stubborn: true,
             large: BTreeSet::new(),
+            folders: Vec::new(),
             stamps: HashMap::new(),
             written: Written::default(),
         }
@@ -244,7 +263,9 @@ impl Plan {
         }
         for folder in self.gone_folders.iter().rev() {
             // Not empty means that something ignored lives there, which stays.
-            let _ = remove_folder(workspace, folder);
+            if remove_folder(workspace, folder).is_ok() {
+                self.folders.push((Change::RemovedFolder, folder.clone()));
+            }
         }
         let mut ground = Ground::new(workspace);
         for folder in &self.come_folders {
@@ -253,7 +274,11 @@ impl Plan {
             }
             match make_folder(workspace, store, folder).map_err(|errno| failed("make", folder, errno)) {
                 Err(_) if self.stubborn => {}
-                done => done?,
+                done => {
+                    if done? {
+                        self.folders.push((Change::MadeFolder, folder.clone()));
+                    }
+                }
             }
         }
         let mut kept = BTreeMap::new();
@@ -477,12 +502,13 @@ fn remove_folder(workspace: &Workspace, path: &Path) -> Result<(), Errno> {
     rustix::fs::unlinkat(folder, &name, AtFlags::REMOVEDIR)
 }
 
-fn make_folder(workspace: &Workspace, store: &Store, path: &Path) -> Result<(), Errno> {
+/// Whether it was not there.
+fn make_folder(workspace: &Workspace, store: &Store, path: &Path) -> Result<bool, Errno> {
     let (folder, name) = parent(workspace, path)?;
     let bits = store.narrow().folder(path);
     match rustix::fs::mkdirat(folder, &name, Bits::from_raw_mode(bits)) {
-        Err(Errno::EXIST) => Ok(()),
-        done => done,
+        Err(Errno::EXIST) => Ok(false),
+        done => done.map(|()| true),
     }
 }
 

@@ -245,6 +245,26 @@ impl Differences {
         Ok(out)
     }
 
+    /// Leaves only folders of which nothing else here tells: no file in their place or in them differs, nor a folder in
+    /// them.
+    pub(crate) fn only_empty_folders(&mut self) {
+        let Self { files, gone, come } = self;
+        let told = |folder: &Vec<u8>| {
+            let inside = join(folder, b"");
+            let from = files.partition_point(|file| file.path < inside);
+            files.get(from).is_some_and(|file| file.path.starts_with(&inside))
+                || files.binary_search_by(|file| file.path.cmp(folder)).is_ok()
+        };
+        for folders in [gone, come] {
+            let inner: Vec<Vec<u8>> = folders.iter().skip(1).cloned().collect();
+            let mut next = inner.iter();
+            folders.retain(|folder| {
+                let holds = next.next().is_some_and(|next| next.starts_with(&join(folder, b"")));
+                !holds && !told(folder)
+            });
+        }
+    }
+
     fn compare(
         &mut self,
         read: &Read<'_>,

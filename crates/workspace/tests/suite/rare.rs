@@ -225,3 +225,38 @@ fn a_restore_that_cannot_be_done_is_taken_back_for_good() {
     assert!(output.status.success() && told.contains("nothing was lost"), "{told}\n{complaint}");
     fs::set_permissions(place.root.join("frozen"), fs::Permissions::from_mode(0o755)).unwrap();
 }
+
+#[test]
+fn folders_that_come_and_go_are_told_where_no_file_tells_of_them() {
+    let place = Place::new();
+    place.write("a", "one");
+    place.write("with/file", "one");
+    fs::create_dir_all(place.root.join("old/inner")).unwrap();
+    let snapshots = place.open();
+    snapshots.create("s", "").unwrap();
+    let call = snapshots.begin(&who()).unwrap();
+    fs::remove_dir_all(place.root.join("old")).unwrap();
+    fs::remove_dir_all(place.root.join("with")).unwrap();
+    fs::create_dir_all(place.root.join("new/inner")).unwrap();
+    place.write("more/file", "new");
+    snapshots.finish(&call).unwrap();
+    let diff = snapshots.diff("s", None, 9).unwrap();
+    let lines: Vec<&str> = diff.lines().filter(|line| line.contains(": ")).collect();
+    let told = ["more/file: new", "new/inner: new folder", "old/inner: deleted folder", "with/file: deleted"];
+    assert_eq!(lines, told, "{diff}");
+    assert_eq!(snapshots.diff("s", Some(Path::new("new")), 9).unwrap(), "new/inner: new folder\n");
+    let back = [
+        (Change::Deleted, "more/file"),
+        (Change::RemovedFolder, "new/inner"),
+        (Change::MadeFolder, "old/inner"),
+        (Change::Created, "with/file"),
+    ];
+    let back = back.map(|(change, path)| (change, PathBuf::from(path)));
+    let undone = snapshots.undo(&who(), UndoOptions::default()).unwrap();
+    assert_eq!(undone.changes, back);
+    let forth = snapshots.restore(&undone.before, &who()).unwrap().changes;
+    let folders: Vec<_> = forth.iter().filter(|(change, _)| !change.is_of_file()).collect();
+    let told = [(Change::MadeFolder, "new/inner".into()), (Change::RemovedFolder, "old/inner".into())];
+    assert_eq!(folders, told.iter().collect::<Vec<_>>());
+    assert_eq!(snapshots.restore("s", &who()).unwrap().changes, back);
+}
