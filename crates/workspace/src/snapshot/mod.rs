@@ -8,6 +8,7 @@
 mod abandoned;
 mod advance;
 mod ahead;
+mod compare;
 mod error;
 mod growing;
 mod held;
@@ -33,10 +34,10 @@ pub use pending::Caller;
 pub use restore::Change;
 pub use undo::{UndoOptions, Undone};
 
-use crate::{Workspace, unified_diff};
+use crate::Workspace;
 use advance::Trust;
 use history::Batch;
-use object::{Commit, Kind, Mode, Oid};
+use object::{Commit, Kind, Oid};
 use pending::Pending;
 use restore::{Intent, Plan};
 use rustix::io::Errno;
@@ -51,9 +52,6 @@ use std::{
 use step::{By, Note, Step, automatic_number};
 use store::{Fresh, Store, Wait};
 use tree::{Difference, Differences, Known};
-
-/// Files larger than this are not compared line by line.
-const COMPARED: usize = 16 << 20;
 
 /// How much of the history is kept, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,97 +292,6 @@ impl Snapshots {
         Ok(())
     }
 
-    /// What changed from the snapshot to now, as a unified diff of at most `max_lines` lines a file;
-    /// only below `path` when one is given.
-    ///
-    /// # Errors
-    /// There is no such snapshot, nothing at `path` in it nor now, or the disk failed.
-    pub fn diff(&self, name: &str, path: Option<&Path>, max_lines: usize) -> Result<String, SnapshotError> {
-        let Differences { files, gone, come } = self.differences(name, path)?;
-        let folder = |path: &Vec<u8>, what: &str| {
-            let path = to_path(path);
-            let line = format!("{}: {what} folder\n", crate::quoted(&path));
-            (path, line)
-        };
-        let mut all: BTreeMap<PathBuf, String> = gone.iter().map(|path| folder(path, "deleted")).collect();
-        all.extend(come.iter().map(|path| folder(path, "new")));
-        for difference in files {
-            let path = to_path(&difference.path);
-            let text = self.diff_one(&path, &difference, max_lines)?;
-            all.insert(path, text);
-        }
-        Ok(all.into_values().collect())
-    }
-
-    /// The files that are other than in the snapshot, made since or gone, by path.
-    ///
-    /// # Errors
-    /// There is no such snapshot, or the disk failed.
-    pub fn changed_since(&self, name: &str) -> Result<Vec<PathBuf>, SnapshotError> {
-        Ok(self.differences(name, None)?.files.iter().map(|difference| to_path(&difference.path)).collect())
-    }
-
-    /// Of folders only those that are empty.
-    fn differences(&self, name: &str, below: Option<&Path>) -> Result<Differences, SnapshotError> {
-        let mut state = self.lock();
-        let alone = self.store.exclusive()?;
-        self.reload(&mut state)?;
-        let (target, whole) = self.find(&state, name)?;
-        // What is on disk now can be read by id: the history has it.
-        self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
-            let now = self.base(state, batch, whole)?;
-            let read = |id: &Oid| batch.tree(&self.store, id);
-            let mut found = Differences::between(&read, target.tree, now)?;
-            found.only_empty_folders();
-            let Some(path) = below else { return Ok(found) };
-            let inside = |found: &[u8]| crate::beneath::as_path(found).starts_with(path);
-            found.files.retain(|file| inside(&file.path));
-            found.gone.retain(|folder| inside(folder));
-            found.come.retain(|folder| inside(folder));
-            let known = |tree| tree::has(&read, tree, path.as_os_str().as_bytes());
-            if !known(target.tree)? && !known(now)? {
-                let there = self.workspace.lstat(path).is_ok();
-                return Err(SnapshotError::Nowhere {
-                    path: path.to_owned(),
-                    snapshot: name.to_owned(),
-                    there,
-                });
-            }
-            Ok(found)
-        })?
-    }
-
-    fn diff_one(
-        &self,
-        path: &Path,
-        difference: &Difference,
-        max_lines: usize,
-    ) -> Result<String, SnapshotError> {
-        let side = |entry: Option<object::Entry>| match entry {
-            Some(entry) => self.store.beginning(&entry.id, COMPARED),
-            None => Ok((0, Vec::new())),
-        };
-        let ((old_size, old), (new_size, new)) = (side(difference.before)?, side(difference.after)?);
-        let (shown, mut out) = (crate::quoted(path), String::new());
-        match (difference.before, difference.after) {
-            (Some(a), Some(b)) if a.mode != b.mode => {
-                out.push_str(&format!("{shown}: {} became {}\n", mode_name(a.mode), mode_name(b.mode)));
-            }
-            (None, Some(_)) => out.push_str(&format!("{shown}: new\n")),
-            (Some(_), None) => out.push_str(&format!("{shown}: deleted\n")),
-            _ => {}
-        }
-        let binary = |bytes: &[u8]| bytes.iter().take(8000).any(|byte| *byte == 0);
-        let large = old_size.max(new_size) > COMPARED as u64;
-        if large || binary(&old) || binary(&new) {
-            let what = if large { "too large to compare" } else { "binary" };
-            out.push_str(&format!("{shown}: {what}, {old_size} bytes, then {new_size} bytes\n"));
-        } else {
-            out.push_str(&unified_diff(&shown, &old, &new, max_lines));
-        }
-        Ok(out)
-    }
-
     /// Puts the workspace back to a snapshot; what is there now is in the history first.
     ///
     /// # Errors
@@ -558,15 +465,6 @@ fn check_name(name: &str) -> Result<(), SnapshotError> {
 
 fn to_path(bytes: &[u8]) -> PathBuf {
     crate::beneath::as_path(bytes).to_owned()
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::File => "a file",
-        Mode::Executable => "executable",
-        Mode::Symlink => "a symlink",
-        Mode::Tree => "a folder",
-    }
 }
 
 #[cfg(test)]
