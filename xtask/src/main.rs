@@ -10,6 +10,7 @@ mod product;
 mod setup;
 mod steps;
 mod suite;
+mod test_run;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use testkit::tools::{self, BUNDLES, Bundle};
 
 use crate::product::Product;
 use crate::steps::{Steps, Verdict, capture, program};
-use crate::{architecture, budget, generate, links, setup};
+use crate::{architecture, budget, generate, links, setup, test_run};
 
 /// How much to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,20 +68,18 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<ExitCode> {
         program(command.args(["doc", "--quiet", "--locked", "--workspace", "--no-deps"]))
     });
     steps.run("build", || match scope {
-        Scope::Everything => {
-            program(cargo(root).args(["test", "--quiet", "--locked", "--workspace", "--no-run"]))
-        }
+        Scope::Everything => test_run::build(root),
         Scope::WithoutTests => Product::build(root).map(|_| Verdict::Passed(String::new())),
     });
     steps.run("generated", || generate::verdict(root, &Product::built(root)?));
     steps.run("budget", || budget::verdict(&Product::built(root)?));
     if scope == Scope::Everything {
-        steps.run("tests", || tests(root));
+        steps.run("tests", || test_run::run(root));
     }
     Ok(steps.finish())
 }
 
-fn cargo(root: &Path) -> Command {
+pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root);
     if std::env::var_os("CI").is_some() {
@@ -106,48 +104,4 @@ fn advisories(root: &Path) -> Result<Verdict> {
         return Ok(Verdict::NotChecked("the advisory database cannot be reached from here".into()));
     }
     program(cargo_deny(root).args(["--offline", "check", "advisories"]))
-}
-
-/// Most tests wait for programs they started, so twice as many at once as there are cores.
-fn tests(root: &Path) -> Result<Verdict> {
-    let at_once = std::thread::available_parallelism().map_or(2, usize::from) * 2;
-    let printed = capture(
-        cargo(root)
-            .args(["test", "--quiet", "--locked", "--workspace", "--no-fail-fast"])
-            .env("RUST_TEST_THREADS", at_once.to_string()),
-    )?;
-    if !printed.success {
-        return Ok(Verdict::Failed(printed.text));
-    }
-    let (passed, ignored) = count(&printed.text);
-    // Held by the architecture step: what is ignored says which test runs it.
-    let helpers = if ignored > 0 { format!(", {ignored} helpers of others") } else { String::new() };
-    Ok(Verdict::Passed(format!("{passed} tests{helpers}")))
-}
-
-/// Passed and ignored tests in what `cargo test` printed.
-fn count(output: &str) -> (usize, usize) {
-    let mut totals = (0, 0);
-    for line in output.lines().filter(|line| line.starts_with("test result:")) {
-        let number = |word: &str| {
-            let part = line.split(';').find(|part| part.trim().ends_with(word))?;
-            part.trim().trim_end_matches(word).split_whitespace().last()?.parse::<usize>().ok()
-        };
-        totals.0 += number("passed").unwrap_or(0);
-        totals.1 += number("ignored").unwrap_or(0);
-    }
-    totals
-}
-
-#[cfg(test)]
-mod tests {
-    use super::count;
-
-    #[test]
-    fn counts_what_cargo_test_says() {
-        let output = "\nrunning 2 tests\n..\n\
-            test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
-            test result: ok. 40 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
-        assert_eq!(count(output), (42, 3));
-    }
 }
