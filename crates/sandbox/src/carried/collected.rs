@@ -92,8 +92,9 @@ impl Carried {
         there.client.control.wait().await;
         // A sweep takes one, too.
         drop(turn);
-        sweep.finish().await;
-        Some(Response::nothing(outcome))
+        let mut response = Response::nothing(outcome);
+        self.finish(sweep, &mut response).await;
+        Some(response)
     }
 
     /// How a command ended of which this was heard on stdout and stderr.
@@ -115,7 +116,7 @@ impl Carried {
                 self.outcome(word, errand)
             }
             (_, Ended::Stopped(outcome)) => {
-                sweep.finish().await;
+                self.finish(sweep, response).await;
                 outcome
             }
             ([_, Heard::Word(_)], _) => {
@@ -123,7 +124,7 @@ impl Carried {
                 self.broken(b"the connection lost what the program wrote last")
             }
             (_, ended) => {
-                sweep.finish().await;
+                self.finish(sweep, response).await;
                 let said = response.stderr.trim_ascii();
                 let ended = match ended {
                     Ended::Client(outcome) => outcome.to_string(),
@@ -131,6 +132,13 @@ impl Carried {
                 };
                 self.broken(if said.is_empty() { ended.as_bytes() } else { said })
             }
+        }
+    }
+
+    /// Ends what a call left, or says that it could not.
+    async fn finish(&self, sweep: Sweep, response: &mut Response) {
+        if !sweep.finish().await {
+            response.notes.push(live::unended(&self.carrier.place()));
         }
     }
 

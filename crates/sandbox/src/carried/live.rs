@@ -1,6 +1,9 @@
 //! A live process at the far side, whose handle ends it there too.
 
-use super::last_word::{self, Heard, Hearing, LastWord, Listener};
+use super::{
+    last_word::{self, Heard, Hearing, LastWord, Listener},
+    scripts::SWEPT,
+};
 use crate::{Control, Outcome, Process, Request, Sandbox as _, Stdio, direct::Direct};
 use futures_util::future::BoxFuture;
 use std::{
@@ -20,7 +23,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 const LATE: Duration = Duration::from_secs(2);
 
 /// How often a far side that cannot be reached is asked to end what a call left, and how long after.
-const TRIES: u32 = 2;
+const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// How long a client may go on after the last word. The script has ended everybody else by then; what keeps it, if
@@ -42,7 +45,8 @@ pub(super) async fn end_of(client: &dyn Control, hearings: &[Hearing]) -> Outcom
     client.wait().await
 }
 
-/// A command that ends what a call left at the far side; it runs when this is dropped still armed.
+/// A command that ends what a call left at the far side, and says [`SWEPT`] when it has; it runs when this is dropped
+/// still armed.
 pub(super) struct Sweep(Option<Box<(Request, Direct)>>);
 
 impl Sweep {
@@ -58,20 +62,21 @@ impl Sweep {
     /// Runs it once and says how it went.
     pub(super) async fn run(mut self) -> Outcome {
         match self.0.take() {
-            Some(sweep) => sweep.1.spawn(sweep.0).await.outcome,
+            Some(sweep) => swept(&sweep.1, sweep.0).await,
             None => Outcome::Exited(0),
         }
     }
 
-    /// Runs it now and waits until it is done.
-    pub(super) async fn finish(self) {
-        if let Some(mut done) = self.begin() {
-            // Closed means done.
-            let _ = done.changed().await;
+    /// Runs it now and waits until it is done, or cannot be; whether it is.
+    pub(super) async fn finish(self) -> bool {
+        match self.begin() {
+            Some(mut done) => done.changed().await.is_ok(),
+            None => false,
         }
     }
 
-    /// Runs it now; the receiver's channel closes when it is done. A late starter is looked for afterwards.
+    /// Runs it now; the receiver is sent something when it is done, and its channel closes when that cannot be. A late
+    /// starter is looked for afterwards.
     fn begin(mut self) -> Option<watch::Receiver<()>> {
         let (request, client) = *self.0.take()?;
         let runtime = tokio::runtime::Handle::try_current().ok()?;
@@ -79,7 +84,9 @@ impl Sweep {
         runtime.spawn(async move {
             // A client that could not get through has ended nobody.
             for _ in 0..TRIES {
-                if client.spawn(request.clone()).await.outcome.success() {
+                if swept(&client, request.clone()).await.success() {
+                    // Nobody may want to know.
+                    let _ = done.send(());
                     break;
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -90,6 +97,22 @@ impl Sweep {
         });
         Some(receiver)
     }
+}
+
+/// Runs a sweep; it is a success only with its last word.
+async fn swept(client: &Direct, request: Request) -> Outcome {
+    let response = client.spawn(request).await;
+    if response.outcome.success() && response.stdout.trim_ascii_end() != SWEPT.as_bytes() {
+        return Outcome::Transport { why: "the connection broke off before everybody was ended".to_owned() };
+    }
+    response.outcome
+}
+
+/// What is said where a sweep could not be done.
+pub(super) fn unended(place: &str) -> String {
+    format!(
+        "{place} could not be reached to end the command: it may still run there until this sandbox is closed"
+    )
 }
 
 impl Drop for Sweep {
@@ -114,6 +137,8 @@ pub(super) struct Carry {
     hearings: Vec<Hearing>,
     /// Whether somebody wanted its end.
     killed: AtomicBool,
+    /// Whether the far side could not be reached for that.
+    unended: AtomicBool,
     place: String,
     started: Instant,
 }
@@ -134,8 +159,9 @@ impl Carry {
         }
         let far = Mutex::new(Far::Armed(sweep));
         let started = Instant::now();
-        let (inner_control, killed) = (inner.control.into(), AtomicBool::new(false));
-        let control = Box::new(Self { inner: inner_control, far, hearings, killed, place, started });
+        let [killed, unended] = [false; 2].map(AtomicBool::new);
+        let control =
+            Box::new(Self { inner: inner.control.into(), far, hearings, killed, unended, place, started });
         Process { control, ..inner }
     }
 
@@ -173,8 +199,7 @@ impl Control for Carry {
                 return super::from_code(code);
             }
             if let Some(mut sweeping) = self.sweep() {
-                // Closed means done.
-                let _ = sweeping.changed().await;
+                self.unended.store(sweeping.changed().await.is_err(), Ordering::Relaxed);
             }
             match (outcome, heard) {
                 (Outcome::Exited(code), Heard::Silence) => Outcome::Transport {
@@ -212,6 +237,8 @@ impl Control for Carry {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.inner.notes()
+        let mut notes = self.inner.notes();
+        notes.extend(self.unended.load(Ordering::Relaxed).then(|| unended(&self.place)));
+        notes
     }
 }

@@ -98,9 +98,9 @@ pub(crate) trait Carrier: Send + Sync + 'static {
         true
     }
 
-    /// A local command that ends everything at the far side that bears the mark.
+    /// A local command that ends everything at the far side that bears the mark, and says so: see [`Sweep`].
     fn ending(&self, mark: &Mark) -> Vec<String> {
-        self.script(format!("{SWEEP}sweep \"$1\" hard"), mark)
+        self.script(scripts::ending(), mark)
     }
 
     /// A script at the far side that is given the mark.

@@ -19,11 +19,14 @@ use std::sync::{
 const ROOM: &str = "codegen-sandbox.call";
 const SANDBOX: &str = "codegen-sandbox.sandbox";
 
-/// Removes containers with a label. One that the engine is only just making appears a moment later.
+/// Removes containers with a label, and says so when the engine could be asked for them: see [`Sweep`]. One that it is
+/// only just making appears a moment later.
 const REMOVE: &str = r#"for again in 1 2; do
-  for id in $("$1" ps -aq --filter "label=$2"); do "$1" rm -f "$id"; done
+  ids=$("$1" ps -aq --filter "label=$2") || exit
+  for id in $ids; do "$1" rm -f "$id" >/dev/null; done
   [ $again = 2 ] || sleep 0.4
-done >/dev/null"#;
+done
+echo "$3""#;
 
 /// How containers are made.
 struct Image {
@@ -40,7 +43,7 @@ struct Image {
 impl Image {
     /// The words that remove what has a label.
     fn removal(&self, label: &str) -> Vec<String> {
-        ["sh", "-c", REMOVE, "sh", &self.docker_path, label].map(str::to_owned).to_vec()
+        ["sh", "-c", REMOVE, "sh", &self.docker_path, label, scripts::SWEPT].map(str::to_owned).to_vec()
     }
 }
 

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 /// Ends every process whose environment has the mark, over and over until there is none.
 ///
-/// A look is certain when no process but its own began meanwhile, as the kernel's last process id tells, and
-/// nobody is without an environment, as a process is that is about to become another program or is dying.
+/// Two looks in a row that find nobody are certain when no process but their own began meanwhile, as the kernel's last
+/// process id tells, and nobody is without an environment, as a process is that is about to become another program or is
+/// dying. One look would not do: a child that was on its way when it began is not seen, and its parent may be gone before
+/// its turn comes; but a child that is on its way for a whole look has a parent all that time.
 /// Where many calls run at once, processes begin all the time: five looks that find nobody are enough for a command that
 /// has ended by itself, or the looks of all calls would keep each other from an end.
 /// Whole process groups go at once, since a group cannot fork its way out of a signal. A program that still
 /// forks its way out, always in a new session, is met by stopping everybody (in a container, not on a whole
-/// machine) for as long as one look takes; only one sweep at a time may do that, or two could stop each other.
+/// machine) for as long as the looks take; only one sweep at a time may do that, or two could stop each other.
 /// A `hard` sweep, which ends what would not end by itself, begins with that where many processes want to run:
 /// it might otherwise not get its turn.
-///
-/// Who forks its way out was once seen to outlive a look that was certain, on a node with thirty processes for two
-/// processors: where a `hard` sweep has killed somebody, three such looks in a row are asked for.
 ///
 /// A `hard` sweep also leaves a sign for the script of its call, which may be on its way still: see [`WRAP`].
 pub(super) const SWEEP: &str = r#"cs_ground=/dev/shm
@@ -42,16 +41,22 @@ stop() {
   until mkdir $lock || [ $waited -ge 60 ]; do waited=$((waited + 1)); sleep 0.05; done
   kill -STOP -1
 }
+go_on() {
+  # Whom this has killed may have been stopping others.
+  [ -z "$lock$targets" ] || [ "$second" = kthreadd ] || kill -CONT -1
+  [ -z "$lock" ] || rmdir $lock
+  lock=
+}
 sweep() {
   [ "$2" != hard ] || true >"$cs_ended$1"
-  quiet=0 hits=0 waits=0 sure=0 elusive=no lock=
+  quiet=0 hits=0 waits=0 sure=no elusive=no lock= targets=
   look $$
   mine=$group
   read -r second </proc/2/comm
   read -r one two three four five </proc/loadavg
   [ "$2" != hard ] || [ "${four%/*}" -lt 16 ] || elusive=yes
   while [ $quiet -lt 25 ]; do
-    if [ $hits -ge 3 ] || [ $elusive = yes ]; then [ "$second" = kthreadd ] || stop; fi
+    if [ $hits -ge 3 ] || [ $elusive = yes ]; then [ -n "$lock" ] || [ "$second" = kthreadd ] || stop; fi
     read -r one two three four before </proc/loadavg
     found=$(grep -lszF "CODEGEN_SANDBOX_CALL=$1" /proc/[0-9]*/environ)
     blank=$(grep -Ls '' /proc/[0-9]*/environ)
@@ -67,27 +72,37 @@ sweep() {
     done
     [ ${#targets} -lt 200 ] || elusive=yes
     [ -z "$targets" ] || kill -9 $targets
-    # Whom this has killed may have been stopping others.
-    [ -z "$lock$targets" ] || [ "$second" = kthreadd ] || kill -CONT -1
-    [ -z "$lock" ] || rmdir $lock
-    lock= quiet=$((quiet + 1))
+    quiet=$((quiet + 1))
     if [ -n "$targets" ]; then
-      quiet=0 sure=0 hits=$((hits + 1))
+      go_on
+      quiet=0 sure=no hits=$((hits + 1))
     elif living $blank; then
-      sure=0
+      go_on
+      sure=no
       # Who is dying without memory already gets there, but not before its turn on a busy machine.
       [ $dying = no ] || [ "$second" = kthreadd ] || [ $waits -ge 500 ] || { waits=$((waits + 1)); quiet=0; }
       sleep 0.01
-    elif [ $((after - before)) = 2 ]; then
-      sure=$((sure + 1))
-      [ "$2" = hard ] && [ $hits -gt 0 ] && [ $sure -lt 3 ] || break
-      sleep 0.01
-    elif [ "$2" != hard ] && [ $quiet -ge 5 ]; then
+    elif [ $sure = yes ] && [ $((after - since)) = 4 ]; then
       break
+    elif [ $((after - before)) = 2 ]; then
+      sure=yes since=$before
+    else
+      go_on
+      sure=no
+      [ "$2" = hard ] || [ $quiet -lt 5 ] || break
     fi
   done
+  go_on
 } 2>/dev/null
 "#;
+
+/// `mark`: sweeps, and says so: a client may end well though its connection broke off before.
+pub(super) fn ending() -> String {
+    format!("{SWEEP}sweep \"$1\" hard\necho {SWEPT}")
+}
+
+/// The last word of whoever was sent to end something.
+pub(super) const SWEPT: &str = "swept";
 
 /// `mark mode cwd name command args…`. On stdin come lines: the variables of the command, see [`header`], and an empty
 /// one; then, once the script has said `ready`, one with a key for its last word and the kind of the command's own stdin:

@@ -5,7 +5,7 @@ use crate::{
     docker::{client, exec_after, sh, wait_for},
     kubernetes,
 };
-use sandbox::{Outcome, Request, Sandbox, StartRequest, Stdio};
+use sandbox::{Outcome, Request, Response, Sandbox, StartRequest, Stdio};
 use serde_json::json;
 use std::{path::Path, sync::Arc, time::Duration};
 use testkit::engines;
@@ -164,4 +164,60 @@ async fn one_that_breaks_off_when_the_command_begins_is_not_replaced() {
     assert!(folder.path().join("met").exists());
     let ran = sandbox.spawn(sh("cat /tmp/ran")).await.stdout;
     assert!(ran.is_empty() || ran == b"ran\n", "{:?}", String::from_utf8_lossy(&ran));
+}
+
+/// The end of a command that is cancelled once it runs.
+async fn cancelled(sandbox: &dyn Sandbox, container: &engines::Container<'_>) -> Response {
+    let request = sh("exec sleep 7004");
+    let cancel = request.cancel.clone();
+    let stop = async {
+        // The script around it has the same words, and others.
+        let runs = |line: &str| line.ends_with(" sleep 7004") && !line.contains("cs_mark=");
+        while !container.processes().lines().any(runs) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        cancel.cancel();
+    };
+    tokio::join!(sandbox.spawn(request), stop).0
+}
+
+/// A cancelled command is ended over a connection of its own, which may be lost like any other: its client fails, or says
+/// that all is well though nothing came through.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_that_are_to_end_a_command_are_replaced() {
+    for fault in ["exit 0", "exit 1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let met = folder.path().join("met");
+        // The last word is the mark of the call then.
+        let twice = format!(
+            "for word; do :; done; case $word in cs*-*.) for n in 1 2; do if mkdir {}$n 2>/dev/null; then {fault}; fi; done ;; esac",
+            met.display()
+        );
+        let container = engines::docker().container();
+        let sandbox = exec_after(&container, folder.path(), &twice);
+        let response = cancelled(&*sandbox, &container).await;
+        assert_eq!((response.outcome, response.notes), (Outcome::Cancelled, Vec::new()), "{fault}");
+        assert!(!container.processes().contains("sleep 7004"), "{fault}: the command runs on");
+        assert!(folder.path().join("met2").exists(), "{fault} was met but once");
+    }
+}
+
+/// Where none comes through, what may go on there is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn none_that_would_end_a_command_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let container = engines::docker().container();
+    let never = "for word; do :; done; case $word in cs*-*.) exit 0 ;; esac";
+    let sandbox = exec_after(&container, folder.path(), never);
+    let response = cancelled(&*sandbox, &container).await;
+    assert_eq!(response.outcome, Outcome::Cancelled);
+    let [note] = &response.notes[..] else { panic!("{:?}", response.notes) };
+    assert!(note.contains(&container.id) && note.contains("may still run"), "{note}");
+
+    let live = StartRequest { command: "sleep".into(), args: vec!["7005".into()], ..StartRequest::default() };
+    let process = sandbox.streaming().unwrap().start(live).await.unwrap();
+    process.control.kill();
+    assert_eq!(process.control.wait().await, Outcome::Cancelled);
+    let [note] = &process.control.notes()[..] else { panic!("{:?}", process.control.notes()) };
+    assert!(note.contains("may still run"), "{note}");
 }
