@@ -59,7 +59,14 @@ fn all(commands: Vec<Command>) -> Result<Vec<Printed>> {
     let lane = || -> Result<Vec<Printed>> {
         let mut printed = Vec::new();
         while let Some(mut command) = next() {
+            let start = std::time::Instant::now();
             printed.push(capture(&mut command)?);
+            eprintln!(
+                "LANE {:?} {:?} {:.1}",
+                command.get_current_dir(),
+                command.get_program(),
+                start.elapsed().as_secs_f64()
+            );
         }
         Ok(printed)
     };
@@ -74,7 +81,7 @@ fn all(commands: Vec<Command>) -> Result<Vec<Printed>> {
     })
 }
 
-/// A test binary, and the folder of its package, where `cargo test` would run it.
+/// A test binary, and the folder of its package: where `cargo test` would run it, and what it would tell it.
 #[derive(Debug, PartialEq)]
 struct Binary {
     program: PathBuf,
@@ -101,7 +108,7 @@ impl Binary {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--quiet").current_dir(&self.folder);
+        command.arg("--quiet").current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         command
     }
 }
@@ -159,7 +166,9 @@ mod tests {
         assert_eq!(Binary::parse("warning: no JSON"), None);
         assert_eq!(Binary::parse(r#"{"reason":"build-finished","success":true}"#), None);
         let [sandbox, scrub] = ["sandbox", "scrub"].map(|folder| Binary::parse(&line(true, folder)).unwrap());
-        assert_eq!(sandbox.command().get_current_dir().unwrap(), "/p/crates/sandbox");
+        let command = sandbox.command();
+        assert_eq!(command.get_current_dir().unwrap(), "/p/crates/sandbox");
+        assert!(command.get_envs().any(|(name, value)| name == "CARGO_MANIFEST_DIR" && value.is_some()));
         assert!(sandbox.rank() < scrub.rank());
     }
 
