@@ -309,12 +309,18 @@ impl Drop for Room {
     }
 }
 
+/// Whether a line says where in the program it failed, which helps nobody: `at parse`, `parse (https://x/y.mjs:1:2)`.
+fn is_frame(line: &str) -> bool {
+    let number = |text: Option<&str>| text.is_some_and(|text| text.parse::<u32>().is_ok());
+    let place = line.strip_suffix(')').filter(|place| place.contains(" (") && place.contains("://"));
+    let place = place.map(|place| place.rsplitn(3, ':'));
+    line.starts_with("at ") || place.is_some_and(|mut parts| number(parts.next()) && number(parts.next()))
+}
+
 /// Warnings of a drawing that was made, or why there is none.
 fn judge(tool: &str, response: &Response, timeout: u64) -> Result<String, ToolError> {
     let complaint = String::from_utf8_lossy(&response.stderr);
-    // Where in the program it failed helps nobody.
-    let complaint: Vec<&str> =
-        complaint.lines().filter(|line| !line.trim_start().starts_with("at ")).collect();
+    let complaint: Vec<&str> = complaint.lines().filter(|line| !is_frame(line.trim())).collect();
     let complaint = complaint.join("\n");
     let complaint = complaint.trim();
     let complaint = &complaint[..complaint.floor_char_boundary(MAX_COMPLAINT)];
@@ -324,7 +330,12 @@ fn judge(tool: &str, response: &Response, timeout: u64) -> Result<String, ToolEr
             "draw less of it",
         )),
         Outcome::Exited(0) if response.stdout.is_empty() => {
-            Err(ToolError::caller(format!("{tool}: nothing was drawn\n{complaint}")))
+            let why = if complaint.is_empty() && tool == RenderDot::SPEC.name {
+                "begin `source` with `digraph { a -> b }` or `graph { a -- b }`"
+            } else {
+                complaint
+            };
+            Err(ToolError::caller(format!("{tool}: nothing was drawn; {why}")))
         }
         Outcome::Exited(0) if complaint.is_empty() => Ok(String::new()),
         Outcome::Exited(0) => Ok(format!("\n{complaint}")),

@@ -51,6 +51,10 @@ async fn bad_input_is_explained_and_writes_nothing() {
         client.err("render_dot", json!({"source": " ", "output_path": "g.svg"})).await,
         "render_dot: `source` is empty; say what to draw"
     );
+    assert_eq!(
+        client.err("render_dot", json!({"source": "// later\n", "output_path": "g.svg"})).await,
+        "render_dot: nothing was drawn; begin `source` with `digraph { a -> b }` or `graph { a -- b }`"
+    );
     let huge = "a".repeat((1 << 20) + 1);
     assert_eq!(
         client.err("render_dot", json!({"source": huge, "output_path": "g.svg"})).await,
@@ -183,6 +187,7 @@ async fn a_diagram_becomes_a_picture_and_a_mistake_is_explained() {
     let wrong = json!({"source": "graph TD\n  A[Start --> \n", "output_path": "w.png"});
     let text = client.err("render_mermaid", wrong).await;
     assert!(text.contains("Parse error on line") && !text.contains("    at "), "{text}");
+    assert!(!text.contains("node_modules"), "{text}");
     assert!(!bench.root().join("w.png").exists());
 }
 
