@@ -59,14 +59,7 @@ fn all(commands: Vec<Command>) -> Result<Vec<Printed>> {
     let lane = || -> Result<Vec<Printed>> {
         let mut printed = Vec::new();
         while let Some(mut command) = next() {
-            let start = std::time::Instant::now();
             printed.push(capture(&mut command)?);
-            eprintln!(
-                "LANE {:?} {:?} {:.1}",
-                command.get_current_dir(),
-                command.get_program(),
-                start.elapsed().as_secs_f64()
-            );
         }
         Ok(printed)
     };
