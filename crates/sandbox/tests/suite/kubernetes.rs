@@ -1,6 +1,8 @@
 //! Pods, with a real cluster.
 
-use crate::docker::{NASTY, STARTS, hides_variables, nobody_outlives_the_server, sh, wait_for};
+use crate::docker::{
+    NASTY, STARTS, hides_variables, nobody_outlives_the_server, nobody_sleeps, sh, sleeps, wait_for,
+};
 use sandbox::{
     EnvEntry, Outcome, Request, Sandbox, global_registry,
     suite::{self, Subject, orphans::ends_by_the_caller},
@@ -99,15 +101,15 @@ async fn a_timeout_or_a_cancel_leaves_nothing_in_the_pod() {
     let pod = build(json!({}));
     let timed = Request { timeout: Duration::from_secs(2), ..sh(NASTY) };
     assert_eq!(pod.spawn(timed).await.outcome, Outcome::TimedOut);
-    assert!(!kubernetes().processes().contains("sleep 70"));
+    nobody_sleeps(|| kubernetes().processes());
     let cancel = CancellationToken::new();
     let cancelled = Request { cancel: cancel.clone(), ..sh(NASTY) };
     let stop = async {
-        tokio::task::spawn_blocking(|| wait_for(|| kubernetes().processes().contains("sleep 7004")))
+        tokio::task::spawn_blocking(|| wait_for(|| sleeps(&kubernetes().processes(), "sleep 7004")))
             .await
             .unwrap();
         cancel.cancel();
     };
     assert_eq!(tokio::join!(pod.spawn(cancelled), stop).0.outcome, Outcome::Cancelled);
-    assert!(!kubernetes().processes().contains("sleep 70"));
+    nobody_sleeps(|| kubernetes().processes());
 }
