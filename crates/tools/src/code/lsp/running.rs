@@ -61,6 +61,8 @@ pub(crate) struct Running {
     told: Arc<tokio::sync::Mutex<Told>>,
     /// How long a look at what there is to tell takes.
     pace: Arc<Pace>,
+    /// How long it takes to look for a name in other projects.
+    pub(super) looking: Arc<Pace>,
     /// What it last said about files, against which news are told.
     pub(super) said: Mutex<HashMap<PathBuf, Said>>,
     /// What it was shown for questions.
@@ -211,6 +213,7 @@ async fn begin(
         words,
         told,
         pace: Arc::default(),
+        looking: Arc::default(),
         said: Mutex::default(),
         gathered: Mutex::default(),
         changes: AtomicU64::new(0),

@@ -55,7 +55,7 @@ pub(super) async fn told(
         });
         Ok(others)
     };
-    let others = call.blocking(look).await?;
+    let others = call.paced(&server.looking, look).await?;
     if others.is_empty() {
         return Ok(String::new());
     }
