@@ -258,6 +258,13 @@ impl Client {
         }
     }
 
+    /// Waits until it is in the middle of a piece of work; for ever, when that never comes.
+    pub(crate) async fn begins(&self, title: &str) {
+        let mut news = self.0.news.subscribe();
+        let is_on = |work: &Work| work.title == title && !work.message.is_empty();
+        while !lock(&self.0.state).works.values().any(is_on) && news.changed().await.is_ok() {}
+    }
+
     /// Whether its answers can be trusted now.
     #[must_use]
     pub fn settled(&self) -> bool {

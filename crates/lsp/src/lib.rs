@@ -11,6 +11,7 @@ mod codec;
 mod edit;
 mod kind;
 mod position;
+mod rehearse;
 mod types;
 mod uri;
 

@@ -101,7 +101,8 @@ printf 'pub mod late;\\n' >> base/src/lib.rs
 /// The project, and a rust-analyzer that is meddled with while it loads.
 fn meddled() -> Bench {
     let tools = programs("loading-rust-analyzer");
-    let asked = "if not loaded and b'\"textDocument/didOpen\"' in body: open('early.txt', 'w').close()";
+    let asked = "if not loaded and b'\"textDocument/didOpen\"' in body: open('early.txt', 'w').close()
+    if not loaded and b'\"textDocument/semanticTokens/range\"' in body: open('rehearsed.txt', 'w').close()";
     let told = "if not loaded and b'\"quiescent\":true' in body:
         loaded.append(1)
         subprocess.run(['sh', 'meanwhile.sh'], check=True)
@@ -151,6 +152,7 @@ async fn the_first_answer_is_complete_and_knows_what_changed_while_it_was_made()
     ];
     assert_eq!(places, expected, "{text}");
     assert!(bench.root().join("done.txt").exists() && !bench.root().join("early.txt").exists());
+    assert!(bench.root().join("rehearsed.txt").exists(), "what is asked first is worked out meanwhile");
     let told = seen.lock().unwrap().iter().any(|update| update.message.contains("rust-analyzer: "));
     assert!(told, "{:?}", seen.lock().unwrap());
     // What a build script wrote and what a macro made are known as well.

@@ -101,7 +101,7 @@ pub(super) async fn up(
 pub(super) async fn fresh(call: &Call, server: &InUse, file: &ContainedPath) -> Result<String, Trouble> {
     let shown = server.client.takes_files();
     let mut texts = server.sync(call, std::slice::from_ref(file)).await?;
-    server.settle(call).await?;
+    server.settle_about(call, file).await?;
     if !shown {
         texts = server.sync(call, std::slice::from_ref(file)).await?;
         server.settle(call).await?;

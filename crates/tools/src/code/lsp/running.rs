@@ -437,6 +437,20 @@ impl Running {
         }
     }
 
+    /// Waits until its answers can be trusted, when it will be asked about this file next.
+    pub(super) async fn settle_about(&self, call: &Call, file: &ContainedPath) -> Result<(), Trouble> {
+        let path = self.theirs(file.relative());
+        let rehearse = async {
+            self.client.rehearse(&path).await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            settled = self.settle(call) => settled,
+            never = rehearse => never,
+        }
+    }
+
     /// Waits until its answers can be trusted, and tells what it waits for.
     pub(super) async fn settle(&self, call: &Call) -> Result<(), Trouble> {
         let begin = Instant::now();
