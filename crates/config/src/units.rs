@@ -29,19 +29,20 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(*factor).ok_or_else(bad)
 }
 
-/// Reads `90s`, `5m`, `1h`, `250ms` or a plain number of seconds.
+/// Reads `90s`, `5m`, `1h`, `7d`, `250ms` or a plain number of seconds.
 ///
 /// # Errors
 /// What is wrong with the text, in words.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let bad =
-        || format!("\"{text}\" is not a duration; write for example 30s, 5m, 1h or a number of seconds");
+        || format!("\"{text}\" is not a duration; write for example 30s, 5m, 1h, 7d or a number of seconds");
     let (number, unit) = split(text).ok_or_else(bad)?;
     let seconds = match unit {
         "ms" => return Ok(Duration::from_millis(number)),
         "" | "s" => Some(number),
         "m" | "min" => number.checked_mul(60),
         "h" => number.checked_mul(3600),
+        "d" => number.checked_mul(24 * 3600),
         _ => None,
     };
     seconds.map(Duration::from_secs).ok_or_else(bad)
@@ -71,6 +72,7 @@ mod tests {
     fn durations_are_read_as_written() {
         assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 24 * 3600)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert!(duration("soon").unwrap_err().contains("write for example 30s"));
     }

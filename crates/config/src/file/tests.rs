@@ -43,7 +43,20 @@ spec:
 ";
 
 #[test]
-fn the_example_of_the_manual_is_read() {
+fn the_examples_of_the_manual_are_read() {
+    let block = |page: &'static str| {
+        let (_, block) = page.split_once("```yaml\n").unwrap();
+        block.split_once("```").unwrap().0
+    };
+    let config = parse(block(include_str!("../../../../docs/src/configuration.md"))).unwrap();
+    assert_eq!((config.default_sandbox.as_deref(), config.undo.keep), (Some("locked"), 100));
+    let undo = block(include_str!("../../../../docs/src/snapshots-and-undo.md"));
+    let config = parse(&format!("apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\n{undo}")).unwrap();
+    assert_eq!(config.undo.age, Duration::from_secs(7 * 24 * 3600));
+}
+
+#[test]
+fn everything_that_can_be_said_is_read() {
     let config = parse(FULL).unwrap();
     assert_eq!(config.default_sandbox.as_deref(), Some("locked"));
     assert_eq!(config.languages["go"], "golang");
