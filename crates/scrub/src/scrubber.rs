@@ -200,10 +200,15 @@ impl Scrubber {
         StreamScrubber::new(self.clone())
     }
 
-    /// The text without an end that a configured secret may go on from: what is shown before it is complete.
+    /// The text without an end that a configured secret may go on from, in the same line or in the next: what is
+    /// shown before it is complete.
     #[must_use]
     pub fn settled<'a>(&self, text: &'a str) -> &'a str {
-        &text[..self.0.exact.open_at(text)]
+        let exact = &self.0.exact;
+        let lines = text.trim_end_matches(['\r', '\n']);
+        let open = exact.open_at(lines);
+        let wraps = if open < lines.len() { open } else { text.len() };
+        &text[..exact.open_at(text).min(wraps)]
     }
 
     /// Names of configured secrets that are too short to be searched for.

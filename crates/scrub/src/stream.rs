@@ -70,6 +70,20 @@ impl StreamScrubber {
         self.scrubber.settled(&self.buffer[self.sent..])
     }
 
+    /// The lines of it that have an end, scrubbed as far as they can be now: for whoever must know of a line when it
+    /// comes. They will come again, in their turn.
+    #[must_use]
+    pub fn pending_lines(&self) -> String {
+        let held = &self.buffer[self.sent..];
+        let Some(end) = held.rfind('\n') else { return String::new() };
+        let lines = self.scrubber.settled(&held[..=end]);
+        let mut clean = self.scrubber.scrub_part(&self.buffer[..self.sent], lines, "").into_owned();
+        if !clean.ends_with('\n') {
+            clean.push('\n');
+        }
+        clean
+    }
+
     /// What was redacted so far.
     #[must_use]
     pub fn hits(&self) -> &Hits {

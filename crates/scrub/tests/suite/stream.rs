@@ -1,5 +1,6 @@
 //! Text in chunks.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 use scrub::Scrubber;
 
@@ -30,6 +31,29 @@ fn a_secret_that_has_only_begun_is_not_shown() {
     assert_eq!(stream.pending(), "Password: ");
     stream.push("6");
     assert_eq!(stream.pending(), "Password: topsecretvalue12346");
+}
+
+#[test]
+fn a_line_that_waits_for_the_next_one_can_be_looked_at() {
+    let value = "a long value with many words, which base64 wraps";
+    let scrubber = Scrubber::builder().secret("T", value).build();
+    let encoded = STANDARD.encode(value);
+    let (first, rest) = encoded.split_at(40);
+    let path = "/var/lib/postgresql/data/pg_wal/archive_status";
+    let mut stream = scrubber.stream();
+    // Only what may be the beginning of the secret is kept back.
+    for (line, clean) in [
+        (format!("cannot open {path}\n"), format!("cannot open {path}\n")),
+        (format!("one: {value}, {path}\n"), format!("one: [REDACTED:secret:T], {path}\n")),
+        (format!("two: {first}\n"), "two: [REDACTED:secret:T]\n".to_owned()),
+    ] {
+        let before = stream.push(&line);
+        assert!(!before.contains(&line), "it waits: {before}");
+        assert_eq!(stream.pending_lines(), clean);
+        assert!(!stream.pending().contains(first), "{}", stream.pending());
+    }
+    assert_eq!(stream.push(format!("{rest}\nnext\nhalf")), "two: [REDACTED:secret:T]\nnext\n");
+    assert_eq!((stream.pending_lines().as_str(), stream.pending()), ("", "half"));
 }
 
 #[test]

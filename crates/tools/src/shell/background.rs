@@ -4,7 +4,7 @@ use super::{
     About,
     pump::{Ending, From, Sink, pump},
     stream::Stream,
-    watch::Watch,
+    watch::{Heard, Watch},
 };
 use crate::{Call, record::Record};
 use sandbox::{Outcome, Process};
@@ -71,9 +71,9 @@ impl Background {
         let mut state = self.state();
         let rests = [state.stdout.finish(), state.stderr.finish()];
         if let Some(watch) = &self.watch {
-            let [stdout, stderr] = rests;
-            watch.hear(false, &stdout, "");
-            watch.hear(true, &stderr, "");
+            let [stdout, stderr] = rests.map(|text| Heard { text, ..Heard::default() });
+            watch.hear(false, &stdout);
+            watch.hear(true, &stderr);
             watch.end(ended.code);
         }
         state.ended = Some(ended);
@@ -87,20 +87,24 @@ impl Background {
         }
     }
 
-    /// Takes what came; for one that is watched, what of it is clean by now, and what is not.
-    fn hear(&self, from: From, bytes: &[u8]) -> Option<(String, String)> {
+    /// Takes what came; for one that is watched, what there is to be looked at.
+    fn hear(&self, from: From, bytes: &[u8]) -> Option<Heard> {
         let mut state = self.state();
         let stream = match from {
             From::Stdout => &mut state.stdout,
             From::Stderr => &mut state.stderr,
         };
         let text = stream.push(bytes);
-        self.watch.is_some().then(|| (text, stream.pending().to_owned()))
+        self.watch.is_some().then(|| Heard {
+            text,
+            lines: stream.pending_lines(),
+            pending: stream.pending().to_owned(),
+        })
     }
 
-    fn watch(&self, from: From, text: &str, pending: &str) {
+    fn watch(&self, from: From, heard: &Heard) {
         if let Some(watch) = &self.watch {
-            watch.hear(from == From::Stderr, text, pending);
+            watch.hear(from == From::Stderr, heard);
         }
     }
 
@@ -142,9 +146,9 @@ impl Sink for Streams {
     async fn take(&mut self, from: From, bytes: &[u8]) {
         match self.0.hear(from, bytes) {
             // Matching may take long: others must not wait for it.
-            Some((text, pending)) => {
+            Some(heard) => {
                 let shell = Arc::clone(&self.0);
-                let watch = move || shell.watch(from, &text, &pending);
+                let watch = move || shell.watch(from, &heard);
                 let _ = tokio::task::spawn_blocking(watch).await;
             }
             // Cleaning takes a while: a flood must let others have their turn.

@@ -104,6 +104,11 @@ impl Cleaner {
         self.scrubber.finish()
     }
 
+    /// The lines of [`Self::pending`] that have an end. Scrubbed.
+    pub(super) fn pending_lines(&self) -> String {
+        self.scrubber.pending_lines()
+    }
+
     /// What came but is still held back: mostly the last line as long as it has no end. Not scrubbed.
     pub(super) fn pending(&self) -> &str {
         self.scrubber.pending()

@@ -73,6 +73,11 @@ impl Stream {
         self.cleaner.pending()
     }
 
+    /// Lines that have an end and are held back all the same, since a secret may go on in the next one. Scrubbed.
+    pub(super) fn pending_lines(&self) -> String {
+        self.cleaner.pending_lines()
+    }
+
     /// At most about `limit` bytes from `from` on. What is no longer there is said so.
     pub(super) fn part(&mut self, from: u64, limit: usize) -> Part {
         let from = from.min(self.total);

@@ -125,9 +125,30 @@ pub(super) struct Watch {
     waiting: Notify,
 }
 
+/// What came of one stream.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// Clean text.
+    pub(super) text: String,
+    /// Lines behind it that will come again as part of it, because a secret may go on in the next one: whoever prints
+    /// an error and then waits prints no next one. Clean as far as they can be.
+    pub(super) lines: String,
+    /// All that is still held back, those lines among it. Not scrubbed.
+    pub(super) pending: String,
+}
+
+/// A line that was looked at before it was let go.
+struct Early {
+    line: String,
+    /// An event tells of it.
+    noted: bool,
+}
+
 struct Lines {
     /// The last line of stdout and of stderr, as far as it came.
     open: [String; 2],
+    /// What was looked at of [`Heard::lines`].
+    early: [VecDeque<Early>; 2],
     ready: bool,
     /// When everything will be paid for that took too long.
     paid: Instant,
@@ -172,8 +193,8 @@ impl Watch {
             held_back: 0,
             unpushed: None,
         };
-        let open = [String::new(), String::new()];
-        let lines = Lines { open, ready: false, paid: Instant::now() };
+        let (open, early) = Default::default();
+        let lines = Lines { open, early, ready: false, paid: Instant::now() };
         let (lines, log) = (Mutex::new(lines), Mutex::new(log));
         let (heard, waiting) = (Notify::new(), Notify::new());
         let watch = Self { shell_id, patterns, idle, notices, reticent, lines, log, heard, waiting };
@@ -186,21 +207,30 @@ impl Watch {
         tokio::join!(self.mind_silence(), self.mind_held_back());
     }
 
-    /// Clean text of one stream, and what is still held back of its last line. May take a while.
-    pub(super) fn hear(&self, stderr: bool, text: &str, pending: &str) {
+    /// What came of one stream. May take a while.
+    pub(super) fn hear(&self, stderr: bool, heard: &Heard) {
         self.lock().last_output = Instant::now();
         self.heard.notify_one();
         let lines = &mut *self.lines();
-        for line in text.split_inclusive('\n') {
-            let open = &mut lines.open[usize::from(stderr)];
+        let stream = usize::from(stderr);
+        for line in heard.text.split_inclusive('\n') {
+            let open = &mut lines.open[stream];
             go_on(open, line);
             if line.ends_with('\n') {
                 let line = std::mem::take(open);
-                self.judge(lines, stderr, line.trim_end());
+                self.let_come(lines, stderr, line.trim_end());
             }
         }
+        let mut line = lines.open[stream].clone();
+        for (at, part) in heard.lines.split_inclusive('\n').enumerate() {
+            go_on(&mut line, part);
+            self.judge_early(lines, stderr, at, std::mem::take(&mut line).trim_end());
+        }
         if !lines.ready && self.patterns.ready.is_some() {
-            let mut line = lines.open[usize::from(stderr)].clone();
+            let pending = heard.pending.rsplit('\n').next().unwrap_or_default();
+            if heard.pending.len() == pending.len() {
+                line.clone_from(&lines.open[stream]);
+            }
             go_on(&mut line, pending);
             self.judge_ready(lines, line.trim_end_matches('\r'));
         }
@@ -210,14 +240,40 @@ impl Watch {
     pub(super) fn end(&self, exit: i32) {
         let lines = &mut *self.lines();
         for (stderr, line) in std::mem::take(&mut lines.open).into_iter().enumerate() {
-            self.judge(lines, stderr == 1, line.trim_end());
+            self.let_come(lines, stderr == 1, line.trim_end());
         }
         self.note(&mut self.lock(), Kind::Exited { exit });
     }
 
-    fn judge(&self, lines: &mut Lines, stderr: bool, line: &str) {
+    /// Looks at a line before it is let go, when that has not been done: it is the one with this number of those.
+    fn judge_early(&self, lines: &mut Lines, stderr: bool, at: usize, line: &str) {
+        let early = &mut lines.early[usize::from(stderr)];
+        if early.get(at).is_some_and(|early| early.line == line) {
+            return;
+        }
+        early.truncate(at);
+        let noted = self.judge(lines, stderr, line);
+        lines.early[usize::from(stderr)].push_back(Early { line: line.to_owned(), noted });
+    }
+
+    /// Looks at a line that was let go, unless that was done before.
+    fn let_come(&self, lines: &mut Lines, stderr: bool, line: &str) {
+        let early = &mut lines.early[usize::from(stderr)];
+        // Its end may have been kept back.
+        match early.pop_front() {
+            Some(early) if early.line == line || early.noted && line.starts_with(&early.line) => {}
+            _ => {
+                early.clear();
+                self.judge(lines, stderr, line);
+            }
+        }
+    }
+
+    /// Tells whether the line is an error.
+    fn judge(&self, lines: &mut Lines, stderr: bool, line: &str) -> bool {
         let errors = &self.patterns.errors;
         let first = || errors.matches(line).iter().next();
+        let mut noted = false;
         if stderr
             && !errors.is_empty()
             && let Some(hit) = self.within_credit(lines, line, first).flatten()
@@ -227,8 +283,10 @@ impl Watch {
             let line =
                 if rest.is_empty() { shown.to_owned() } else { format!("{shown}… (BashOutput has more)") };
             self.note(&mut self.lock(), Kind::Error { matched, line });
+            noted = true;
         }
         self.judge_ready(lines, line);
+        noted
     }
 
     fn judge_ready(&self, lines: &mut Lines, line: &str) {
@@ -402,6 +460,11 @@ mod tests {
         Watch::new("sh1".to_owned(), patterns, idle, Notices::default(), false)
     }
 
+    fn hear(watch: &Watch, stderr: bool, text: &str, pending: &str) {
+        let (text, pending) = (text.to_owned(), pending.to_owned());
+        watch.hear(stderr, &Heard { text, pending, ..Heard::default() });
+    }
+
     /// Events without their times.
     fn events(watch: &Watch) -> Vec<String> {
         let text = |event: Event| {
@@ -415,10 +478,10 @@ mod tests {
     #[test]
     fn lines_are_matched_whole_and_only_on_stderr() {
         let watch = watch(None, None, None);
-        watch.hear(true, "Err", "");
-        watch.hear(true, "or: one\nfine\nan uncaught two\n", "");
-        watch.hear(false, "Error: on stdout\n", "");
-        watch.hear(true, "panic: at the end", "");
+        hear(&watch, true, "Err", "");
+        hear(&watch, true, "or: one\nfine\nan uncaught two\n", "");
+        hear(&watch, false, "Error: on stdout\n", "");
+        hear(&watch, true, "panic: at the end", "");
         watch.end(2);
         assert_eq!(
             events(&watch),
@@ -436,30 +499,30 @@ mod tests {
     fn a_progress_bar_hides_nothing() {
         let watch = watch(Some(&["^Error:", "^100%"]), Some("^listening"), None);
         for n in 0..2000 {
-            watch.hear(true, &format!("{n}%\r"), "");
+            hear(&watch, true, &format!("{n}%\r"), "");
         }
-        watch.hear(true, "   \rError: it broke\r\n100%\r101%\n", "");
+        hear(&watch, true, "   \rError: it broke\r\n100%\r101%\n", "");
         let bar: String = (0..2000).map(|n| format!("{n}%\r")).collect();
-        watch.hear(false, "", &format!("{bar}listen"));
+        hear(&watch, false, "", &format!("{bar}listen"));
         assert_eq!(events(&watch), ["[1] started", "[2] error (matched \"^Error:\")  Error: it broke"]);
-        watch.hear(false, "", &format!("{bar}listening\r"));
+        hear(&watch, false, "", &format!("{bar}listening\r"));
         assert_eq!(events(&watch)[2], "[3] ready");
     }
 
     #[test]
     fn an_empty_list_matches_nothing() {
         let watch = watch(Some(&[]), None, None);
-        watch.hear(true, "Error: one\n", "");
+        hear(&watch, true, "Error: one\n", "");
         assert_eq!(events(&watch), ["[1] started"]);
     }
 
     #[test]
     fn ready_comes_once_from_either_stream_even_without_an_end_of_line() {
         let watch = watch(None, Some("listening on \\d+"), None);
-        watch.hear(false, "", "listening on ");
+        hear(&watch, false, "", "listening on ");
         assert_eq!(events(&watch).len(), 1);
-        watch.hear(false, "", "listening on 80");
-        watch.hear(false, "listening on 80\n", "");
+        hear(&watch, false, "", "listening on 80");
+        hear(&watch, false, "listening on 80\n", "");
         assert_eq!(events(&watch), ["[1] started", "[2] ready"]);
     }
 
@@ -467,7 +530,7 @@ mod tests {
     fn a_flood_keeps_the_latest_and_counts_the_rest() {
         let watch = watch(None, None, None);
         for n in 0..5000 {
-            watch.hear(true, &format!("Error: {n}\n"), "");
+            hear(&watch, true, &format!("Error: {n}\n"), "");
         }
         let since = watch.since(0);
         assert_eq!((since.events.len(), since.dropped), (MAX_EVENTS, 5001 - MAX_EVENTS as u64));
@@ -480,10 +543,10 @@ mod tests {
     fn endless_lines_cost_nothing() {
         let watch = watch(Some(&["x$"]), None, None);
         for _ in 0..1000 {
-            watch.hear(true, &"x".repeat(10_000), "");
+            hear(&watch, true, &"x".repeat(10_000), "");
         }
         assert!(watch.lines().open[1].capacity() < 4 * MAX_LINE);
-        watch.hear(true, "\n", "");
+        hear(&watch, true, "\n", "");
         assert!(events(&watch)[1].len() < 600);
         assert!(events(&watch)[1].ends_with("x… (BashOutput has more)"), "{:?}", events(&watch));
     }
@@ -494,7 +557,7 @@ mod tests {
         let line = format!("{}\n", "01".repeat(3000));
         let begin = busy();
         for _ in 0..2000 {
-            watch.hear(true, &line, "");
+            hear(&watch, true, &line, "");
         }
         let took = busy() - begin;
         assert!(took < Duration::from_secs(10), "{took:?}");
@@ -503,7 +566,7 @@ mod tests {
         // Ordinary ones never pay for that.
         let watch = self::watch(None, Some("listening on \\d+"), None);
         for _ in 0..2000 {
-            watch.hear(true, &line, "");
+            hear(&watch, true, &line, "");
         }
         assert_eq!(watch.since(0).unmatched, 0);
     }
@@ -528,12 +591,12 @@ mod tests {
         let watch = watch(None, None, Some(Duration::from_secs(10)));
         let story = async {
             tokio::time::sleep(Duration::from_secs(9)).await;
-            watch.hear(false, "busy\n", "");
+            hear(&watch, false, "busy\n", "");
             tokio::time::sleep(Duration::from_secs(9)).await;
             assert_eq!(events(&watch).len(), 1);
             tokio::time::sleep(Duration::from_secs(60)).await;
             assert_eq!(events(&watch), ["[1] started", "[2] idle_timeout"]);
-            watch.hear(true, "again\n", "");
+            hear(&watch, true, "again\n", "");
             tokio::time::sleep(Duration::from_secs(11)).await;
             assert_eq!(events(&watch).len(), 3);
         };
@@ -549,16 +612,16 @@ mod tests {
         let mut notices = watch.notices.subscribe();
         let mut next = async || notices.recv().await.unwrap().text.split_once("  ").unwrap().1.to_owned();
         let story = async {
-            watch.hear(true, "Error: one\nError: two\nlistening\n", "");
+            hear(&watch, true, "Error: one\nError: two\nlistening\n", "");
             assert!(next().await.ends_with("Error: one"), "the start begins no pause");
             assert!(next().await.ends_with("Error: two"));
             assert_eq!(next().await, "ready");
             for n in 3..6 {
-                watch.hear(true, &format!("Error: {n}\n"), "");
+                hear(&watch, true, &format!("Error: {n}\n"), "");
             }
             let told = next().await;
             assert_eq!(told, "error (matched \"^Error:\")  Error: 5 (2 events before it were not pushed)");
-            watch.hear(true, "Error: six\n", "");
+            hear(&watch, true, "Error: six\n", "");
             assert!(next().await.ends_with("Error: six"));
             assert_eq!(next().await, "idle_timeout");
         };
@@ -582,7 +645,7 @@ mod tests {
                 let mut log = watch.lock();
                 log.pushed = log.pushed.map(|_| Instant::now());
                 drop(log);
-                watch.hear(true, &format!("Error: {n}\n"), "");
+                hear(&watch, true, &format!("Error: {n}\n"), "");
             }
             watch.end(1);
             for expected in told {
@@ -594,10 +657,34 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_waits_for_the_next_one_is_looked_at_once() {
+        let watch = watch(None, Some("ready$"), None);
+        let heard = |text: &str, lines: &str| {
+            let (text, lines) = (text.to_owned(), lines.to_owned());
+            watch.hear(true, &Heard { text, pending: lines.clone(), lines });
+        };
+        heard("", "Error: one\n");
+        heard("", "Error: one\nError: tw\n");
+        assert_eq!(events(&watch)[1..].len(), 2, "{:?}", events(&watch));
+        // What was kept back of its end is there now.
+        heard("Error: one\nError: two\n", "ready\n");
+        heard("ready\nError: [REDACTED]\n", "");
+        let told = ["Error: one", "Error: tw", "ready", "Error: [REDACTED]"];
+        for (event, told) in events(&watch)[1..].iter().zip(told) {
+            assert!(event.ends_with(told), "{event}, not {told}");
+        }
+        assert_eq!(events(&watch).len(), 5, "{:?}", events(&watch));
+        // What was no error without its end may be one with it.
+        heard("", "Err\n");
+        heard("Error: three\n", "");
+        assert!(events(&watch)[5].ends_with("Error: three"));
+    }
+
+    #[test]
     fn a_line_that_may_be_withheld_is_not_pushed() {
         let watch = Watch { reticent: true, ..watch(None, None, None) };
         let mut notices = watch.notices.subscribe();
-        watch.hear(true, "Error: CONFIDENTIAL\n", "");
+        hear(&watch, true, "Error: CONFIDENTIAL\n", "");
         let told = notices.try_recv().unwrap().text;
         assert!(told.contains("error (matched") && !told.contains("CONFIDENTIAL"), "{told}");
         assert!(events(&watch)[1].ends_with("CONFIDENTIAL"));

@@ -70,6 +70,26 @@ async fn events_are_facts_too_and_can_be_read_on() {
     assert_eq!(facts["dropped"], 0);
 }
 
+/// The next line could be the rest of a secret in base64, and the line waits for it in the output.
+#[tokio::test]
+async fn a_line_is_told_when_it_comes_whatever_may_follow() {
+    let bench = Bench::new();
+    let client = bench.client();
+    let path = "/var/lib/postgresql/data/pg_wal/archive_status";
+    let command = format!("echo 'up at {path}'; echo 'Error: cannot open {path}' >&2; sleep 1000");
+    let id = watch(&client, json!({"command": command, "ready_pattern": "^up at .*status$"})).await;
+    let events = until(async || {
+        let events = events(&client, &id, 0).await;
+        (events.len() == 3).then_some(events)
+    })
+    .await;
+    let error = format!("error (matched \"^Error:\")  Error: cannot open {path}");
+    assert!(events.iter().any(|event| event.ends_with(&error)), "{events:?}");
+    assert!(events.iter().any(|event| event.ends_with(" ready")), "{events:?}");
+    client.ok("KillShell", json!({"shell_id": id})).await;
+    assert_eq!(until_exited(&client, &id).await.len(), 4, "each once");
+}
+
 #[tokio::test]
 async fn silence_is_an_event() {
     let bench = Bench::new();
