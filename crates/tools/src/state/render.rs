@@ -146,6 +146,13 @@ async fn render(
     check_source(tool, &args.source)?;
     // Where it goes is looked at before anything is drawn.
     let path = call.workspace.resolve(&args.output_path)?;
+    // A link may bear the name of a picture and lead to a source.
+    if Format::of(tool, &path.relative().to_string_lossy()).ok() != Some(format) {
+        return Err(ToolError::with_hint(
+            format!("{tool}: {} leads to {path}, which is no .{}", args.output_path, format.name()),
+            "give an `output_path` that is no link, or a link to such a picture",
+        ));
+    }
     if path.relative().iter().any(|name| name.eq_ignore_ascii_case(".git")) {
         return Err(ToolError::with_hint(
             format!("{tool}: {path} lies in a repository's .git, where git takes it for its own"),

@@ -77,6 +77,24 @@ async fn bad_input_is_explained_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_link_that_is_called_a_picture_does_not_lead_to_something_else() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write("src/main.rs", "fn main() {}\n");
+    bench.write("real.svg", "<svg/>");
+    for (link, target) in [("x.svg", "src/main.rs"), ("y.svg", "src/new.rs"), ("z.svg", "real.svg")] {
+        std::os::unix::fs::symlink(target, bench.root().join(link)).unwrap();
+    }
+    for (path, target) in [("x.svg", "src/main.rs"), ("y.svg", "src/new.rs")] {
+        let text = client.err("render_dot", json!({"source": GRAPH, "output_path": path})).await;
+        assert!(text.contains(&format!("{path} leads to {target}, which is no .svg")), "{text}");
+    }
+    assert_eq!(fs::read_to_string(bench.root().join("src/main.rs")).unwrap(), "fn main() {}\n");
+    let text = client.ok("render_dot", json!({"source": GRAPH, "output_path": "z.svg"})).await;
+    assert!(text.ends_with(" bytes to real.svg"), "{text}");
+}
+
+#[tokio::test]
 async fn undo_takes_back_a_picture_or_says_that_it_is_not_kept() {
     let bench = Bench::new();
     let client = bench.client();
