@@ -258,7 +258,9 @@ fn dot(format: Format) -> Request {
 const MERMAID: &str = r#"
 mmdc=node_modules/.bin/mmdc
 [ -x "$mmdc" ] || mmdc=$(command -v mmdc) || exit 127
-mkdir -p -m 700 "$2" || exit 1
+# Ours alone, whoever else writes to the same /tmp: what stands in the settings is started.
+(umask 077; mkdir "$2" 2>/dev/null || { [ -O "$2" ] && [ ! -L "$2" ]; }) ||
+  { echo "$2 cannot be made, or is another user's" >&2; exit 1; }
 trap 'rm -rf "$2"' EXIT
 export TMPDIR=$2
 config=$2/puppeteer.json

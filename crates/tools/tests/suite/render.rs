@@ -1,9 +1,11 @@
 //! render_dot with the real Graphviz, render_mermaid with the real Mermaid and a browser.
 
-use crate::support::{Bench, Setup, until};
+use crate::support::{Bench, Client, Setup, until};
+use config::{NamedRoot, Settings};
+use sandbox::direct::Direct;
 use serde_json::json;
-use std::{fs, time::Instant};
-use tools::Content;
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Instant};
+use tools::{Access, Catalog, Content, Host, PathMap, Place, Runtime};
 
 const GRAPH: &str = "digraph { a -> b [label=\"to é\"]; b -> c }";
 
@@ -245,6 +247,33 @@ async fn a_hostile_diagram_reaches_nothing_and_is_ended() {
             .then_some(())
     })
     .await;
+}
+
+/// What is in the settings of the browser is started: they must not lie where somebody else can change them.
+#[tokio::test]
+async fn a_folder_that_somebody_else_put_there_is_not_used() {
+    let bench = Bench::new();
+    bench.write("node_modules/.bin/mmdc", "#!/bin/sh\ntouch ran\n");
+    let mmdc = bench.root().join("node_modules/.bin/mmdc");
+    fs::set_permissions(mmdc, fs::Permissions::from_mode(0o755)).unwrap();
+    let (scratch, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for number in 0..64 {
+        let name = format!("codegen-sandbox-mermaid-{}-{number}", std::process::id());
+        std::os::unix::fs::symlink(theirs.path(), scratch.path().join(name)).unwrap();
+    }
+    let sandbox = Arc::new(Direct::new("direct").with_baseline(std::env::vars_os().collect()));
+    let place = Place::new(sandbox, PathMap::default()).with_scratch(scratch.path());
+    let settings = Settings {
+        workspaces: vec![NamedRoot { name: "default".to_owned(), root: bench.root() }],
+        state_dir: scratch.path().join("state"),
+        ..Settings::default()
+    };
+    let host = Host::with_runtime(settings, Runtime::new(place), Catalog::shipped()).unwrap();
+    let client = Client { session: host.session("test", Access::Full) };
+    let text = client.err("render_mermaid", json!({"source": "graph TD", "output_path": "d.svg"})).await;
+    assert!(text.contains("cannot be made, or is another user's"), "{text}");
+    assert!(fs::read_dir(theirs.path()).unwrap().next().is_none());
+    assert!(!bench.root().join("ran").exists());
 }
 
 #[tokio::test]
