@@ -84,6 +84,12 @@ fn what_was_asked_for_and_is_missing_decides_the_exit_code() {
     assert_eq!(code, Some(1), "{out}");
     let last = out.lines().last().unwrap();
     assert!(last.starts_with("missing: go/golangci-lint: not found (for run_lint); go install"), "{last}");
+    // What everything of a language needs is asked for with each of its tools.
+    let (code, out, err) = doctor(&workspace, "/nowhere", &["--require", "node:run_tests,python:run_tests"]);
+    assert_eq!(code, Some(1), "{out}{err}");
+    for wanted in ["missing: node/node: not found", "missing: python/python3: not found"] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
     let (code, _, err) = doctor(&workspace, bare, &["--require", "isolaton"]);
     assert_eq!(code, Some(2));
     assert!(err.contains("did you mean \"isolation\"?"), "{err}");
@@ -96,13 +102,15 @@ fn what_the_configuration_names_must_answer() {
         "runtime.yaml",
         "apiVersion: codegen-sandbox/v1\nkind: RuntimeConfig\nspec:\n  sandboxes:\n    \
          box: { mode: docker_exec, container: gone, workdir: /w, docker_path: /no/such/docker }\n  \
-         languages:\n    go: { sandbox: box }\n  hooks:\n    \
+         languages:\n    go: { sandbox: box }\n    node: { sandbox: box }\n  hooks:\n    \
          gate: { hook: tool, phases: [before_execution], command: ./gate.py }\n",
     );
     let args = ["--config", config.to_str().unwrap()];
     let (code, out, err) = doctor(&workspace, "/usr/bin:/bin", &args);
     assert_eq!(code, Some(1), "{out}{err}");
-    for wanted in ["missing: go: box: ", "missing: hook gate: ", "missing: go/go: not found"] {
+    for wanted in
+        ["missing: go: box: ", "missing: hook gate: ", "missing: go/go: not found", "missing: node/node: "]
+    {
         assert!(out.contains(wanted), "{wanted}: {out}");
     }
 }

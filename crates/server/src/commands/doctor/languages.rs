@@ -25,14 +25,10 @@ fn tell(of: &str, survey: &LanguageSurvey, configured: bool, items: &mut Vec<Ite
     items.push(Item::new(format!("{of}{name}"), State::Info, text));
     for need in &survey.needs {
         let item = Item::there(format!("{of}{name}/{}", need.binary), found(need), need.get).word(name);
-        let words = need
-            .purpose
-            .split(", ")
-            .flat_map(|part| part.split(" and "))
-            .filter(|word| word.starts_with("run_"));
-        let item = words.fold(item, |item, word| item.word(format!("{name}:{word}")));
+        let tools = tools_of(need.purpose);
+        let item = tools.iter().fold(item, |item, word| item.word(format!("{name}:{word}")));
         // Tests must be possible where the operator sent the language; linters are the project's choice.
-        let configured = configured && need.purpose.contains("test");
+        let configured = configured && tools.contains(&"run_tests");
         items.push(Item { configured, ..item });
     }
     for plan in &survey.plans {
@@ -43,6 +39,21 @@ fn tell(of: &str, survey: &LanguageSurvey, configured: bool, items: &mut Vec<Ite
         let why = if plan.why.is_empty() { String::new() } else { format!(" ({})", plan.why.join("; ")) };
         items.push(Item::new(format!("{of}{name} {}", plan.tool), state, format!("{what}{why}")));
     }
+}
+
+/// The tools that a program is needed for.
+fn tools_of(purpose: &str) -> Vec<&str> {
+    let parts = purpose.split(", ").flat_map(|part| part.split(" and "));
+    let tools = parts.flat_map(|part| match part {
+        "running everything" => {
+            ["run_tests", "run_lint", "run_typecheck", "run_format", "run_script"].to_vec()
+        }
+        "running tests" => vec!["run_tests"],
+        "running scripts" => vec!["run_script"],
+        tool if tool.starts_with("run_") => vec![tool],
+        _ => Vec::new(),
+    });
+    tools.collect()
 }
 
 fn found(need: &Need) -> Result<String, String> {
