@@ -28,7 +28,7 @@ pub enum ConfigError {
         name: String,
     },
     /// A secrets folder that cannot be read.
-    #[error("--secrets-dir {}: {why}", dir.display())]
+    #[error("--secrets-dir {}: {why}; pass a folder with a file for each secret", dir.display())]
     Secrets {
         /// The folder or file.
         dir: PathBuf,
@@ -53,7 +53,7 @@ pub enum ConfigError {
         addr: SocketAddr,
     },
     /// A token file that cannot be used.
-    #[error("--auth-token-file {}: {why}", file.display())]
+    #[error("--auth-token-file {}: {why}; pass a file with a line name:token for each holder", file.display())]
     Tokens {
         /// The file.
         file: PathBuf,

@@ -90,13 +90,7 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         // Read again whenever they change; here only to say at once that they cannot be.
         read_secrets(dir)?;
     }
-    let secrets = environment
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .filter_map(|(key, value)| Some((key.strip_prefix(SECRET_PREFIX)?, value)))
-        .filter(|(name, _)| is_secret_name(name))
-        .map(|(name, value)| Secret { name: name.to_owned(), value: value.clone() })
-        .collect();
+    let (secrets, misnamed) = secrets(&environment);
     let variable =
         |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let runtime = flags.config.as_deref().map(|path| RuntimeConfig::load(path, &variable)).transpose()?;
@@ -133,6 +127,7 @@ pub fn resolve(flags: Flags) -> Result<Settings, ConfigError> {
         readonly: flags.readonly,
         tools: ToolFilter(if flags.tools.is_empty() { file.tools } else { flags.tools }),
         secrets,
+        misnamed,
         secrets_dir: flags.secrets_dir,
         state_dir: state_dir(&environment),
         environment: environment.into_iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).collect(),
@@ -176,6 +171,25 @@ impl Limits {
             ..self
         }
     }
+}
+
+/// The secrets among the variables, and those that cannot be any and why.
+fn secrets(environment: &[(String, String)]) -> (Vec<Secret>, Vec<String>) {
+    let (mut secrets, mut misnamed) = (Vec::new(), Vec::new());
+    for (key, value) in environment {
+        let Some(name) = key.strip_prefix(SECRET_PREFIX) else { continue };
+        if !is_secret_name(name) {
+            misnamed.push(format!(
+                "{key} is no secret: names are made of letters, digits, `_` and `-`; nobody is given its value, and \
+                 it is not scrubbed; rename it"
+            ));
+        } else if value.is_empty() {
+            misnamed.push(format!("{key} is no secret: it is empty; set it, or take it away"));
+        } else {
+            secrets.push(Secret { name: name.to_owned(), value: value.clone() });
+        }
+    }
+    (secrets, misnamed)
 }
 
 /// Where the user's programs keep what is worth keeping but not worth backing up.

@@ -16,5 +16,5 @@ pub use file::{FileError, NO_VALUE, Place, Places, RuntimeConfig, SandboxSpec, d
 pub use flags::{Flags, read_again, resolve};
 pub use hook::{HookKind, HookMode, HookSpec, Phase, tool_matches};
 pub use listen::{Listen, ServeFlags, Token};
-pub use secrets::{SecretFile, is_secret_name, read_secrets, secrets_stamp};
+pub use secrets::{SecretFile, is_secret_name, misnamed_secrets, read_secrets, secrets_stamp};
 pub use settings::{Fixed, Limits, NamedRoot, Secret, Settings, ToolFilter, Undo};

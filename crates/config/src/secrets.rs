@@ -42,6 +42,18 @@ pub fn read_secrets(dir: &Path) -> Result<Vec<SecretFile>, ConfigError> {
     Ok(files(dir)?.into_iter().map(read).collect())
 }
 
+/// Names of files in the folder that no secret can have: whoever put them there may think otherwise. Hidden ones are
+/// what is put in place later.
+#[must_use]
+pub fn misnamed_secrets(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| entry.path().is_file());
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> =
+        names.filter(|name| !is_secret_name(name) && !name.starts_with('.')).collect();
+    names.sort();
+    names
+}
+
 /// Changes when a file of the folder changes, comes or goes. Says nothing else.
 #[must_use]
 pub fn secrets_stamp(dir: &Path) -> u64 {
@@ -217,6 +229,8 @@ mod tests {
             ]
         );
         assert_eq!(found[2].secret.value, "value");
+        put(&dir, ".written-aside", "value", 0o600);
+        assert_eq!(misnamed_secrets(&dir), ["not a name"]);
         let stamp = secrets_stamp(&dir);
         assert_eq!(stamp, secrets_stamp(&dir));
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();

@@ -135,6 +135,8 @@ pub struct Settings {
     pub hide_secrets: bool,
     /// Values that must never leave, from the environment. They win over files of the same name.
     pub secrets: Vec<Secret>,
+    /// Variables that were to be secrets and are none, and why.
+    pub misnamed: Vec<String>,
     /// Where files with further ones are; they may change at any time.
     pub secrets_dir: Option<PathBuf>,
     /// Where the server's own tokens are.

@@ -102,9 +102,11 @@ impl Host {
             workspaces.insert(named.name.clone(), workspace);
         }
         let snapshots = Stores::new(&settings);
-        let remarks = snapshots.finish_restores(workspaces.values());
+        let mut remarks = snapshots.finish_restores(workspaces.values());
         snapshots.remove_abandoned();
         let runtime = runtime.with_denylist(settings.denylist.clone());
+        let vault = Vault::new(&settings)?;
+        remarks.extend_from_slice(vault.remarks());
         Ok(Arc::new(Self {
             languages,
             tools: watch::Sender::new(Arc::new(Toolset::new(&settings, catalog.clone())?)),
@@ -117,7 +119,7 @@ impl Host {
             looked: Looked::default(),
             indexes: Indexes::default(),
             slots: Arc::new(Semaphore::new(settings.limits.concurrent_calls)),
-            vault: Vault::new(&settings)?,
+            vault,
             workspaces,
             runtime: RwLock::new(Arc::new(runtime)),
             settings,

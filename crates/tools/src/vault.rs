@@ -5,7 +5,7 @@ use config::{Secret, SecretFile, Settings, is_secret_name};
 use scrub::{Builder, Scrubber};
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, Instant},
 };
@@ -28,6 +28,8 @@ pub(crate) struct Vault {
     dir: Option<PathBuf>,
     held: RwLock<Held>,
     looked: Mutex<Looked>,
+    /// What an operator should know of the start.
+    remarks: Vec<String>,
 }
 
 struct Held {
@@ -41,6 +43,8 @@ struct Looked {
     stamp: Option<u64>,
     /// Why it could not, once that was said.
     failed: Option<String>,
+    /// What an operator was told about them.
+    said: Vec<String>,
     /// What the files hold, whether anybody may have it or not.
     files: Vec<SecretFile>,
     /// Values that were replaced: what printed them may still run.
@@ -53,19 +57,19 @@ impl Vault {
         let stamp = dir.as_deref().map(config::secrets_stamp);
         let files = dir.as_deref().map(config::read_secrets).transpose()?.unwrap_or_default();
         let (fixed, withheld) = (settings.secrets.clone(), settings.withheld.clone());
-        for file in &files {
-            for said in file.problem.iter().chain(&file.remark) {
-                tracing::warn!("secret {}: {said}", file.secret.name);
-            }
-        }
         let patterns = compiled(&settings.patterns)?;
         let held = hold(patterns.clone(), &fixed, &withheld, &files, &[]);
-        for name in held.scrubber.unprotected() {
-            tracing::warn!("secret {name} is too short to be recognised in output");
-        }
-        let looked = Looked { at: Instant::now(), stamp, failed: None, files, retired: Vec::new() };
-        let patterns = Mutex::new(patterns);
-        Ok(Self { patterns, fixed, withheld, dir, held: RwLock::new(held), looked: Mutex::new(looked) })
+        let said = remarks(dir.as_deref(), &files, &held.scrubber);
+        let remarks = settings.misnamed.iter().chain(&said).cloned().collect();
+        let at = Instant::now();
+        let looked = Looked { at, stamp, failed: None, said, files, retired: Vec::new() };
+        let (held, looked) = (RwLock::new(held), Mutex::new(looked));
+        Ok(Self { patterns: Mutex::new(patterns), fixed, withheld, dir, held, looked, remarks })
+    }
+
+    /// What an operator should know of the secrets as they were at the start, when there was no log yet.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Scrubs by these patterns from now on, besides the shapes that are known anyway.
@@ -128,31 +132,42 @@ impl Vault {
     fn look(&self, fresh: Duration) {
         // Only now that nothing is locked: writing a log line asks for the scrubber.
         match self.read_again(fresh) {
-            Ok(false) => {}
-            Ok(true) => tracing::info!("the secrets' files changed and were read again"),
+            Ok(None) => {}
+            Ok(Some(remarks)) => {
+                tracing::info!("the secrets' files changed and were read again");
+                remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
+            }
             Err(error) => tracing::warn!("{error}; the secrets known so far stay"),
         }
     }
 
-    fn read_again(&self, fresh: Duration) -> Result<bool, config::ConfigError> {
+    /// What there is to say about the files, when they were read again.
+    fn read_again(&self, fresh: Duration) -> Result<Option<Vec<String>>, config::ConfigError> {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if self.dir.is_none() || looked.at.elapsed() < fresh {
-            return Ok(false);
+            return Ok(None);
         }
         looked.at = Instant::now();
         match self.refresh(&mut looked) {
             Ok(changed) => {
                 looked.failed = None;
-                if changed {
-                    self.renew(&looked);
+                if !changed {
+                    return Ok(None);
                 }
-                Ok(changed)
+                self.renew(&looked);
+                let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+                let now = remarks(self.dir.as_deref(), &looked.files, &held.scrubber);
+                let before = std::mem::replace(&mut looked.said, now);
+                Ok(Some(looked.said.iter().filter(|said| !before.contains(said)).cloned().collect()))
             }
             Err(error) => {
-                let why = error.to_string();
+                let why = match &error {
+                    config::ConfigError::Secrets { why, .. } => why.clone(),
+                    other => other.to_string(),
+                };
                 // A look at every result must not be a line in the log for each of them.
                 if looked.failed.as_ref() == Some(&why) {
-                    return Ok(false);
+                    return Ok(None);
                 }
                 (looked.stamp, looked.failed) = (None, Some(why.clone()));
                 for file in looked.files.iter_mut().filter(|file| file.problem.is_some()) {
@@ -212,6 +227,35 @@ fn compiled(patterns: &BTreeMap<String, String>) -> anyhow::Result<Builder> {
         builder = builder.pattern(name, pattern)?;
     }
     Ok(builder)
+}
+
+/// What an operator should know of secrets that nobody can use, or that are not kept inside.
+fn remarks(dir: Option<&Path>, files: &[SecretFile], scrubber: &Scrubber) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for file in files {
+        let said = file.problem.iter().chain(&file.remark);
+        remarks.extend(said.map(|said| format!("secret {}: {said}", file.secret.name)));
+    }
+    if let Some(dir) = dir {
+        remarks.extend(config::misnamed_secrets(dir).iter().map(|name| {
+            format!(
+                "{}: \"{name}\" is no secret: names are made of letters, digits, `_` and `-`; nobody is given what is \
+                 in it, and that is not scrubbed; rename it",
+                dir.display()
+            )
+        }));
+    }
+    for name in scrubber.unprotected() {
+        let remark = format!(
+            "secret {name} is shown wherever it stands: it is too short (below {} characters) or too common to be \
+             looked for; use a longer one",
+            scrub::MIN_SECRET
+        );
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks
 }
 
 /// Files first, so that what the environment says wins.

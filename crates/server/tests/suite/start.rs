@@ -88,6 +88,31 @@ fn logs_never_touch_stdout() {
 }
 
 #[test]
+fn secrets_that_are_of_no_use_or_shown_are_told() {
+    let workspace = Workspace::with(&[]);
+    let secrets = Workspace::with(&[("OPEN", "lying around\n"), ("tls.key", "a key\n"), (".aside", "x\n")]);
+    let short = secrets.write("SHORT", "abc\n");
+    std::fs::set_permissions(short, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let launch = plain(&workspace).env("CODEGEN_SANDBOX_SECRET_MY.KEY", "value").arg("--secrets-dir");
+    let mut client = launch.arg(secrets.root()).stdio();
+    client.initialize();
+    for told in [
+        "secret OPEN: its file is open to every user of the machine (mode 644); chmod 600 it",
+        "\"tls.key\" is no secret: names are made of letters, digits, `_` and `-`;",
+        "CODEGEN_SANDBOX_SECRET_MY.KEY is no secret: names are made of letters,",
+        "secret SHORT is shown wherever it stands: it is too short",
+    ] {
+        printed(client.process(), told);
+    }
+    assert!(!client.process().printed().contains(".aside"), "{}", client.process().printed());
+    // Once each, and again only what is new.
+    secrets.write("LATER", "lying around, too\n");
+    client.call("secrets_available", json!({})).ok();
+    printed(client.process(), "secret LATER: its file is open");
+    assert_eq!(client.process().printed().matches("secret OPEN:").count(), 1);
+}
+
+#[test]
 fn an_idle_server_is_small() {
     let workspace = Workspace::with(&[]);
     let served = plain(&workspace).serve();
