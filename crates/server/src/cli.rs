@@ -29,7 +29,8 @@ enum Command {
     },
     /// Call a tool: call Grep --pattern foo, or call Grep --json '{"pattern": "foo"}'
     #[command(
-        after_help = "`call <TOOL> --help` shows a tool's flags. Exit code: 0 ok, 1 the tool failed, 2 wrong usage."
+        after_help = "`call <TOOL> --help` shows a tool's flags. Exit code: 0 ok, 1 the tool failed, 2 wrong usage. \
+                      A failing command or test is a result: the text says `exit: N`."
     )]
     Call {
         #[command(flatten)]
