@@ -253,6 +253,9 @@ fn dot(format: Format) -> Request {
     }
 }
 
+/// Keeps the page that draws from loading files and hosts.
+const GUARD: &str = include_str!("render_guard.mjs");
+
 /// Finds Mermaid's command line (the project's own first) and a browser for it, gives the browser neither network
 /// nor devtools' port, and draws from stdin to stdout. Exit 127: there is no such program.
 const MERMAID: &str = r#"
@@ -271,13 +274,15 @@ done
 executable=
 [ -n "$browser" ] && executable="\"executablePath\":\"$browser\","
 printf '{%s"pipe":true,"args":["--no-sandbox","--disable-gpu","--disable-dev-shm-usage","--disable-background-networking","--host-resolver-rules=MAP * ~NOTFOUND"]}' "$executable" > "$config"
+printf %s "$3" > "$2/guard.mjs"
+export NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--import=file://$2/guard.mjs"
 alone=
 unshare -rn true 2>/dev/null && alone='unshare -rn'
 $alone "$mmdc" --quiet --puppeteerConfigFile "$config" --input - --output - --outputFormat "$1"
 "#;
 
 fn mermaid(format: Format, room: &Room) -> Request {
-    Request::new("bash").args(["-c", MERMAID, "render_mermaid", format.name(), &room.folder])
+    Request::new("bash").args(["-c", MERMAID, "render_mermaid", format.name(), &room.folder, GUARD])
 }
 
 /// A folder in the sandbox for the browser and its settings. A script that is killed cannot clear it up, so

@@ -211,6 +211,31 @@ async fn a_diagram_becomes_a_picture_and_a_mistake_is_explained() {
     assert!(!bench.root().join("w.png").exists());
 }
 
+/// Neither a picture elsewhere on the machine nor one of the workspace is drawn into the diagram.
+#[tokio::test]
+async fn a_diagram_loads_no_files() {
+    let bench = with_mermaid();
+    let client = bench.client();
+    client.ok("render_dot", json!({"source": GRAPH, "output_path": "in.png"})).await;
+    let (there, gone) = (bench.dir.path().join("there.png"), bench.dir.path().join("gone!.png"));
+    fs::copy(bench.root().join("in.png"), &there).unwrap();
+    let mut drawn = Vec::new();
+    for file in [&there, &gone] {
+        let source = format!("graph TD\n  A[\"<img src='{}' width='200' height='100'/>\"]\n", file.display());
+        let text = client.ok("render_mermaid", json!({"source": source, "output_path": "d.png"})).await;
+        assert!(text.contains(&format!("not loaded: file://{}", file.display())), "{text}");
+        drawn.push(fs::read(bench.root().join("d.png")).unwrap());
+    }
+    assert!(drawn[0] == drawn[1], "it can be told whether there is a file");
+    let shape = format!("flowchart TD\n  A@{{ img: \"{}\", label: \"x\" }}\n", there.display());
+    let text = client.err("render_mermaid", json!({"source": shape, "output_path": "e.png"})).await;
+    assert!(text.contains("not loaded: file://"), "{text}");
+    // A diagram may bring a picture of its own.
+    let own = "flowchart TD\n  A@{ img: \"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>\", label: \"x\" }\n";
+    let text = client.ok("render_mermaid", json!({"source": own, "output_path": "f.png"})).await;
+    assert!(!text.contains("not loaded"), "{text}");
+}
+
 #[tokio::test]
 async fn a_hostile_diagram_reaches_nothing_and_is_ended() {
     let bench = with_mermaid();
