@@ -126,7 +126,9 @@ async fn a_timeout_or_a_cancel_leaves_nothing() {
     let cancelled = Request { cancel: cancel.clone(), ..sh(NASTY) };
     let spawn = sandbox.spawn(cancelled);
     let stop = async {
-        wait_for(|| sleeps(&container.processes(), "sleep 7004"));
+        while !sleeps(&container.processes(), "sleep 7004") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         cancel.cancel();
     };
     assert_eq!(tokio::join!(spawn, stop).0.outcome, Outcome::Cancelled);
