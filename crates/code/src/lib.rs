@@ -14,6 +14,7 @@ mod index;
 mod language;
 mod lax;
 mod mentions;
+mod misplaced;
 mod outline;
 mod parse;
 mod rules;

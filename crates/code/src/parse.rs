@@ -8,6 +8,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 use crate::indent::{Hold, Text};
 use crate::language::Language;
 use crate::lax::{Sort, Strict};
+use crate::misplaced;
 use crate::outline::{self, Symbol};
 use crate::skim;
 
@@ -125,11 +126,17 @@ impl Parsed<'_> {
             } else if node.is_error() {
                 found.push(problem(node, Sort::Broken, self.unexpected(node)));
                 return false;
+            } else if node.has_error() && node.child_count() > 0 && hides_error(node) {
+                let (part, reason) = self.unparted(node);
+                found.push(problem(part, Sort::Broken, reason));
             } else if let Some((sort, reason)) = strict.look(node) {
                 found.push(problem(node, sort, reason));
             }
-            strict.looks() || node.has_error()
+            let misplaced = misplaced::inside(self.language, node).into_iter();
+            found.extend(misplaced.map(|(part, reason)| problem(part, Sort::Rule, reason.to_owned())));
+            strict.looks() || node.has_error() || misplaced::may_be_in(self.language, node)
         });
+        found.sort_by_key(|problem| problem.at);
         found
     }
 
@@ -146,6 +153,20 @@ impl Parsed<'_> {
             Some((end, _)) => format!("unexpected `{}…`", &text[..end]),
             None if text.is_empty() => "unexpected end of a line".to_owned(),
             None => format!("unexpected `{text}`"),
+        }
+    }
+
+    /// Where the end of a line or the like is missing in a node, which is no node of its own.
+    fn unparted<'t>(&self, node: Node<'t>) -> (Node<'t>, String) {
+        let mut cursor = node.walk();
+        let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        let on_line = |pair: &&[Node<'t>]| {
+            let between = self.source.get(pair[0].end_byte()..pair[1].start_byte());
+            between.is_some_and(|between| between.iter().all(|byte| matches!(byte, b' ' | b'\t')))
+        };
+        match parts.windows(2).find(on_line) {
+            Some(pair) => (pair[1], self.unexpected(pair[1])),
+            None => (node, "the end of a line or the like is missing".to_owned()),
         }
     }
 
@@ -332,6 +353,12 @@ impl Parsed<'_> {
         });
         found
     }
+}
+
+/// Whether what is wrong with a node is none of the nodes in it.
+fn hides_error(node: Node<'_>) -> bool {
+    let mut cursor = node.walk();
+    !node.children(&mut cursor).any(|part| part.has_error() || part.is_missing())
 }
 
 fn problem(node: Node<'_>, sort: Sort, reason: String) -> Problem {
