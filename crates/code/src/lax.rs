@@ -18,19 +18,56 @@ pub(crate) enum Sort {
     Old,
 }
 
+/// Words of JavaScript that are never names of values, in order; `export default function ();` without a body is taken
+/// for one that is.
+const RESERVED: [&str; 32] = [
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "enum",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "function",
+    "if",
+    "in",
+    "instanceof",
+    "new",
+    "null",
+    "return",
+    "switch",
+    "throw",
+    "true",
+    "try",
+    "typeof",
+    "var",
+    "void",
+    "while",
+    "with",
+];
+
 type Found = Option<(Sort, String)>;
 
 /// Looks at the nodes of a file, parents first.
 pub(crate) struct Strict<'s> {
     language: Language,
     source: &'s [u8],
-    /// Where the functions end that it is in.
-    function: usize,
+    /// The functions that it is in, innermost last: where each ends, and whether there may be an `await` in it.
+    functions: Vec<(usize, bool)>,
 }
 
 impl<'s> Strict<'s> {
     pub(crate) fn new(language: Language, source: &'s [u8]) -> Self {
-        Self { language, source, function: 0 }
+        Self { language, source, functions: Vec::new() }
     }
 
     /// Whether there is anything to look for.
@@ -44,6 +81,7 @@ impl<'s> Strict<'s> {
             return None;
         }
         let kind = node.kind();
+        while self.functions.pop_if(|(end, _)| *end <= node.start_byte()).is_some() {}
         if matches!(
             kind,
             "function_declaration"
@@ -52,12 +90,28 @@ impl<'s> Strict<'s> {
                 | "generator_function_declaration"
                 | "arrow_function"
                 | "method_definition"
+                | "function_definition"
+                | "lambda"
         ) {
-            self.function = self.function.max(node.end_byte());
+            self.functions.push((node.end_byte(), has(node, "async")));
+        }
+        // what it is made of is waited for by those who take from it
+        if kind == "generator_expression" {
+            self.functions.push((node.end_byte(), true));
         }
         // what is wrong in it says more
         if node.has_error() {
             return None;
+        }
+        let waits = match kind {
+            "await_expression" | "await" => true,
+            // `for await (…)`, `async with …:`
+            "for_in_statement" => has(node, "await"),
+            "with_statement" | "for_statement" | "for_in_clause" => has(node, "async"),
+            _ => false,
+        };
+        if waits && self.functions.last().is_some_and(|(_, may_wait)| !may_wait) {
+            return rule("`await` or the like in a function that is not `async`: make that `async` first");
         }
         if self.language == Language::Python { self.python(node, kind) } else { self.script(node, kind) }
     }
@@ -69,6 +123,11 @@ impl<'s> Strict<'s> {
             "arrow_function" => {
                 node.child_by_field_name("body").filter(|body| body.kind() == "object")?;
                 rule("`=> {` begins a block, not an object; an object needs parentheses: `=> ({ … })`")
+            }
+            "expression_statement"
+                if matches!(node.named_child(0)?.kind(), "function_expression" | "generator_function") =>
+            {
+                rule("a function without a name as a statement")
             }
             "expression_statement" => {
                 let object = node.named_child(0).filter(|child| child.kind() == "object")?;
@@ -88,14 +147,63 @@ impl<'s> Strict<'s> {
                 if early { rule("a parameter behind `...`, which takes all the rest") } else { None }
             }
             "lexical_declaration" => self.constant(node),
+            "import_statement" | "export_statement" if !self.functions.is_empty() => {
+                rule("`import` and `export` stand outside of functions")
+            }
+            "try_statement" => {
+                let handled = |name| node.child_by_field_name(name).is_some();
+                if handled("handler") || handled("finalizer") {
+                    return None;
+                }
+                rule("`try` without `catch` or `finally`")
+            }
+            "identifier" | "statement_identifier" if self.language != Language::JavaScript => {
+                self.reserved(node)
+            }
+            "export_statement" => {
+                let around = node.parent().map(|parent| parent.kind()).unwrap_or_default();
+                let typed = matches!(around, "interface_body" | "object_type");
+                if typed { rule("`export` among the members of a type") } else { None }
+            }
+            "arguments" | "object" => {
+                let mut cursor = node.walk();
+                let mut last = "";
+                let empty = node.children(&mut cursor).filter(|part| !part.is_extra()).any(|part| {
+                    let before = std::mem::replace(&mut last, part.kind());
+                    part.kind() == "," && matches!(before, "," | "(" | "{")
+                });
+                if empty { rule("there is nothing before a `,`") } else { None }
+            }
+            // a text cannot be called
+            "call_expression" => {
+                let is_text = |name| {
+                    node.child_by_field_name(name).is_some_and(|part| part.kind() == "template_string")
+                };
+                let texts = is_text("function") && is_text("arguments");
+                if texts { rule("a text right behind a text; leave the ``` of Markdown out") } else { None }
+            }
             _ => None,
         }
+    }
+
+    /// Words that are no names, where the grammar of TypeScript takes them for some: `=> return (x)`.
+    fn reserved(&self, node: Node<'_>) -> Found {
+        let word = text(self.source, node.byte_range());
+        if RESERVED.binary_search(&&*word).is_err() {
+            return None;
+        }
+        let parent = node.parent().map(|parent| parent.kind()).unwrap_or_default();
+        let name = ["import_specifier", "export_specifier", "namespace_export"].contains(&parent);
+        if name || parent.starts_with("jsx_") {
+            return None;
+        }
+        rule(&format!("`{word}` where a value or a name belongs"))
     }
 
     /// Constants without a value are only announced, which declarations of types do outside of functions.
     fn constant(&self, node: Node<'_>) -> Found {
         let is_constant = node.child(0).is_some_and(|word| word.kind() == "const");
-        let announces = self.language != Language::JavaScript && node.start_byte() >= self.function;
+        let announces = self.language != Language::JavaScript && self.functions.is_empty();
         if !is_constant || announces {
             return None;
         }
@@ -161,7 +269,11 @@ impl<'s> Strict<'s> {
 
     fn parameters(&self, node: Node<'_>) -> Found {
         let (mut default, mut starred, mut seen) = (false, false, HashSet::new());
+        let mut last = false;
         for part in parts(node) {
+            if last {
+                return rule("a parameter behind `**`, which takes all the rest");
+            }
             let typed = part.kind() == "typed_parameter";
             let inner = if typed { part.named_child(0)? } else { part };
             let name = match inner.kind() {
@@ -177,7 +289,10 @@ impl<'s> Strict<'s> {
                     starred = true;
                     inner.named_child(0)
                 }
-                "dictionary_splat_pattern" => inner.named_child(0),
+                "dictionary_splat_pattern" => {
+                    last = true;
+                    inner.named_child(0)
+                }
                 "identifier" if default && !starred => {
                     let name = text(self.source, inner.byte_range());
                     return rule(&format!("the parameter `{name}` has no default and follows one that has"));
@@ -194,6 +309,12 @@ impl<'s> Strict<'s> {
         }
         None
     }
+}
+
+/// Whether a word is among the parts of a node.
+fn has(node: Node<'_>, word: &str) -> bool {
+    let mut cursor = node.walk();
+    node.children(&mut cursor).any(|part| part.kind() == word)
 }
 
 fn rule(reason: &str) -> Found {
