@@ -393,7 +393,7 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
             format!("{tool} cannot parse {path}: it is no UTF-8 text, or too large"),
             "use Edit for this file",
         ),
-        error @ EditError::Decorated { .. } => ToolError::with_hint(
+        error @ EditError::Dressed { .. } => ToolError::with_hint(
             format!("{path}: {error}"),
             "pass the signature alone, or all of it to replace_symbol; nothing was written",
         ),
