@@ -142,6 +142,12 @@ pub enum EditError {
         /// What it is called.
         name: String,
     },
+    /// What a symbol is in is given once more, around the new text.
+    #[error("the new text is all of {name} once more, not what belongs in it")]
+    WholeType {
+        /// What that is called.
+        name: String,
+    },
     /// The file would no longer be what it is.
     #[error("replacement did not parse: {reason}")]
     DoesNotParse {
@@ -346,11 +352,29 @@ impl Job<'_> {
             };
             return Err(EditError::DoesNotParse { reason: reason.to_owned() });
         }
+        if let Some(name) = self.wrapped(&changed, &held, &text) {
+            return Err(EditError::WholeType { name });
+        }
         let blank = text.len() - text.trim_start_matches(['\n', '\r']).len();
         let shown = new.start + blank..new.start + text.trim_end().len().max(blank);
         let lines = (line_of(&bytes, shown.start), line_of(&bytes, shown.end));
         drop(after);
         Ok(Edited { bytes, symbol: self.listed().name, lines })
+    }
+
+    /// The class that the symbol is in, when the new text is nothing but another of that name: in it that would be a
+    /// class of its own.
+    fn wrapped(&self, changed: &Changed<'_>, symbols: &[Symbol], text: &str) -> Option<String> {
+        let it = self.symbol;
+        let around = it.container.and_then(|at| self.symbols.get(at)).filter(|it| it.kind == Kind::Class)?;
+        let is_class = |symbol: &Symbol| symbol.kind == Kind::Class && symbol.name == around.name;
+        let new = &changed.new;
+        let again = symbols.iter().find(|it| new.contains(&it.signature.start) && is_class(it))?;
+        let part = |at: Range<usize>| text.get(at.start - new.start..at.end - new.start).unwrap_or_default();
+        let (start, end) = (again.full.start.max(new.start), again.full.end.min(new.end));
+        let alone = [part(new.start..start), part(end..new.end)];
+        let alone = !alone.iter().any(|part| part.contains(char::is_alphanumeric));
+        (alone && !is_class(it)).then(|| find::shown(self.before.language, around))
     }
 
     /// Text with the line ends of the place where it goes.

@@ -22,7 +22,7 @@ impl Job<'_> {
     pub(super) fn body(&self, new: &str) -> Result<Edited, EditError> {
         let symbol = self.symbol;
         let Some(body) = symbol.body.clone() else { return Err(EditError::NoBody { found: self.listed() }) };
-        if self.is_whole_function(new) {
+        if self.is_whole_function(new) || self.is_function_value(new) {
             return Err(EditError::WholeFunction { name: self.listed().name });
         }
         let python = self.before.language == Language::Python;
@@ -173,9 +173,10 @@ impl Job<'_> {
         forms
     }
 
-    /// Whether a text is nothing but a function with the symbol's name.
+    /// Whether a text is nothing but functions, one of them with the symbol's name: in a body they would be others.
     fn is_whole_function(&self, text: &str) -> bool {
-        let around: &[(&str, &str)] = match self.before.language {
+        let language = self.before.language;
+        let around: &[(&str, &str)] = match language {
             Language::Go => &[("package p\n", "")],
             Language::TypeScript | Language::Tsx | Language::JavaScript => {
                 &[("", ""), ("class A {\n", "\n}")]
@@ -186,18 +187,48 @@ impl Job<'_> {
         // most bodies do not say the name
         text.contains(self.symbol.name.as_str())
             && around.iter().any(|(before, after)| {
-                let whole = format!("{before}{text}{after}");
-                let start = before.len() + text.len() - text.trim_start().len();
-                let Some(parsed) = Reader::default().parse(self.before.language, whole.as_bytes()) else {
+                let mut whole = format!("{before}{text}{after}").into_bytes();
+                let Some(parsed) = Reader::default().parse(language, &whole) else { return false };
+                if parsed.broken().is_some() {
                     return false;
-                };
-                let covers = |at: &Range<usize>| at.start <= start && at.end >= before.len() + text.len();
-                parsed.broken().is_none()
-                    && parsed.outline(Depth::Items).iter().any(|it| {
-                        let same = it.name == self.symbol.name && it.kind.is_callable();
-                        same && it.body.is_some() && covers(&it.full)
-                    })
+                }
+                let mut functions = parsed.outline(Depth::Items);
+                functions.retain(|it| it.kind.is_callable() && it.body.is_some());
+                drop(parsed);
+                functions.iter().for_each(|it| whole[it.full.clone()].fill(b' '));
+                let left = String::from_utf8_lossy(&whole[before.len()..whole.len() - after.len()]);
+                let comment = if language == Language::Python { "#" } else { "//" };
+                functions.iter().any(|it| it.name == self.symbol.name)
+                    && left.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with(comment))
             })
+    }
+}
+
+impl Job<'_> {
+    /// Whether a text is nothing but a function without a name, which as a statement would never run.
+    fn is_function_value(&self, text: &str) -> bool {
+        let language = self.before.language;
+        let prefix = if language == Language::Go { "package p\n" } else { "" };
+        if !(text.contains("=>") || text.contains("func")) {
+            return false;
+        }
+        let whole = format!("{prefix}{text}");
+        let Some(parsed) = Reader::default().parse(language, whole.as_bytes()) else { return false };
+        let root = parsed.tree.root_node();
+        let mut cursor = root.walk();
+        let mut parts = root.named_children(&mut cursor).filter(|part| part.start_byte() >= prefix.len());
+        let (Some(part), None) = (parts.next(), parts.next()) else { return false };
+        let kind = part.named_child(0).filter(|_| part.kind() == "expression_statement").map(|it| it.kind());
+        let functions = ["arrow_function", "function_expression", "generator_function", "func_literal"];
+        if root.has_error() || !kind.is_some_and(|kind| functions.contains(&kind)) {
+            return false;
+        }
+        // an expression may well be another function, unless it takes what this one takes
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let own = self.symbol.value.map(|value| {
+            words(&String::from_utf8_lossy(&self.source()[value..self.symbol.signature.end.max(value)]))
+        });
+        self.symbol.block || own.is_some_and(|own| words(text).starts_with(&own))
     }
 }
 

@@ -389,6 +389,10 @@ fn explain(tool: &str, path: &ContainedPath, asked: &Asked, error: EditError) ->
             error.to_string(),
             "pass the statements alone, or all of it to replace_symbol; nothing was written",
         ),
+        error @ EditError::WholeType { .. } => ToolError::with_hint(
+            error.to_string(),
+            "pass what goes into it alone, or all of it to replace_symbol; nothing was written",
+        ),
         EditError::Unreadable => ToolError::with_hint(
             format!("{tool} cannot parse {path}: it is no UTF-8 text, or too large"),
             "use Edit for this file",
