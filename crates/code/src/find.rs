@@ -69,6 +69,15 @@ impl Wanted {
         Self { text, path, of_trait, line, column, block }
     }
 
+    /// `T` of `(t *T)`, as it stands in a declaration of Go.
+    fn leave_out_receivers(&mut self) {
+        for part in &mut self.path {
+            if let Some((_, name)) = part.rsplit_once([' ', '*']) {
+                *part = name.to_owned();
+            }
+        }
+    }
+
     /// How well a symbol fits: 0 exactly, more the more is left open; `None` not at all.
     fn fits(&self, symbol: &Symbol, modules: &[&str]) -> Option<usize> {
         let (name, before) = self.path.split_last()?;
@@ -140,7 +149,10 @@ pub(crate) struct Search<'a> {
 impl<'a> Search<'a> {
     /// The one symbol that is meant.
     pub(crate) fn one(&self) -> Result<&'a Symbol, EditError> {
-        let wanted = Wanted::parse(self.name);
+        let mut wanted = Wanted::parse(self.name);
+        if self.language == Language::Go {
+            wanted.leave_out_receivers();
+        }
         let at = wanted.line.zip(wanted.column).map(|(line, column)| place(self.source, line, column));
         let fitting = |symbol: &&'a Symbol| {
             let here = at.is_none_or(|at| at == symbol.name_at.start);
