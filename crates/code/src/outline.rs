@@ -276,7 +276,7 @@ impl Walk<'_, '_> {
         let start = after_decorators(node);
         let mut starts = vec![start];
         let mut all = full;
-        let (mut alias, mut overload) = (None, overload || draft.overload);
+        let (mut alias, mut overload) = (draft.alias, overload || draft.overload);
         if let Some(outer) = outer {
             // what stands before several declarations is the signature of none
             if !several {
@@ -284,7 +284,7 @@ impl Walk<'_, '_> {
                 starts.dedup();
             }
             all = outer.full.start.min(all.start)..outer.full.end.max(all.end);
-            alias = outer.alias;
+            alias = alias.or(outer.alias);
             overload |= outer.marks_overload;
         }
         // a comment at the end of a Python block has the first half of its line end

@@ -39,10 +39,13 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     }
 }
 
-/// A variable, as far as the value that it may begin with.
+/// A variable, as far as the value that it may begin with, or all that one declaration declares.
 fn variable<'t>(node: Node<'t>, first: Node<'t>) -> Visit<'t> {
-    let draft = Draft { name: declared(node), ..Draft::new(Kind::Variable, node) };
-    let value = first.child_by_field_name("value");
+    let mut cursor = node.walk();
+    let more = node.children_by_field_name("declarator", &mut cursor).skip(1);
+    let others: Vec<Node<'t>> = more.filter(|it| !has_parameters(*it)).filter_map(bottom).collect();
+    let value = first.child_by_field_name("value").filter(|_| others.is_empty());
+    let draft = Draft { name: declared(node), others, ..Draft::new(Kind::Variable, node) };
     Draft { signature_end: value.map_or(draft.signature_end, |value| value.start_byte()), ..draft }.visit()
 }
 
@@ -56,7 +59,10 @@ fn shape<'t>(kind: Kind, node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
 
 /// The identifier at the bottom of the declarators.
 fn declared(node: Node<'_>) -> Option<Node<'_>> {
-    let mut at = node.child_by_field_name("declarator")?;
+    bottom(node.child_by_field_name("declarator")?)
+}
+
+fn bottom(mut at: Node<'_>) -> Option<Node<'_>> {
     for _ in 0..64 {
         match at.child_by_field_name("declarator").or_else(|| inside(at)) {
             Some(inner) => at = inner,

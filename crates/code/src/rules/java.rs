@@ -20,8 +20,11 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "enum_constant" => Kind::Constant,
         "method_declaration" | "constructor_declaration" | "compact_constructor_declaration" => Kind::Method,
         "field_declaration" | "constant_declaration" => {
-            let name = node.child_by_field_name("declarator").and_then(|it| it.child_by_field_name("name"));
-            return Draft { name, ..Draft::new(Kind::Variable, node) }.visit();
+            let mut cursor = node.walk();
+            let declared = node.children_by_field_name("declarator", &mut cursor);
+            let mut names = declared.filter_map(|it| it.child_by_field_name("name"));
+            let name = names.next();
+            return Draft { name, others: names.collect(), ..Draft::new(Kind::Variable, node) }.visit();
         }
         _ => return scope.unknown(node),
     };

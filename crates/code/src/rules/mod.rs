@@ -42,6 +42,8 @@ pub(crate) struct Draft<'t> {
     pub(crate) others: Vec<Node<'t>>,
     /// The name, when it is not the text of [`Self::name`].
     pub(crate) called: Option<String>,
+    /// Another name it goes by, of its own and not of what it is wrapped in.
+    pub(crate) alias: Option<&'static str>,
     /// The owner, when it is not what stands around it.
     pub(crate) owner: Option<String>,
     pub(crate) of_trait: Option<String>,
@@ -64,6 +66,7 @@ impl<'t> Draft<'t> {
             name: node.child_by_field_name("name"),
             others: Vec::new(),
             called: None,
+            alias: None,
             owner: None,
             of_trait: None,
             body: body.map(|body| body.byte_range()),

@@ -5,6 +5,9 @@ use tree_sitter::Node;
 use super::{Draft, Scope, Visit};
 use crate::outline::Kind;
 
+/// What a class may stand in that it has its name from.
+const HOLDERS: [&str; 3] = ["export_statement", "variable_declarator", "assignment_expression"];
+
 pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     match node.kind() {
         "comment" | "decorator" => Visit::Prefix,
@@ -26,7 +29,9 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         "function_declaration" | "generator_function_declaration" => Draft::new(Kind::Function, node).visit(),
         "function_signature" => without_semicolon(Kind::Function, node, true),
         "class_declaration" | "abstract_class_declaration" => Draft::new(Kind::Class, node).visit(),
-        "class" if is_in(node, "export_statement") => Visit::Descend,
+        "class" if HOLDERS.iter().any(|holder| is_in(node, holder)) => Visit::Descend,
+        // `{ … } as const`
+        "as_expression" | "satisfies_expression" if object_in(Some(node)).is_some() => Visit::Descend,
         "interface_declaration" => Draft::new(Kind::Interface, node).visit(),
         "enum_declaration" => Draft::new(Kind::Enum, node).visit(),
         "enum_assignment" => with_semicolon(Draft::new(Kind::Constant, node)),
@@ -41,6 +46,8 @@ pub(super) fn visit<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
         }
         // a namespace's body is a block as a function's is
         "statement_block" if scope.within == Some(Kind::Module) => Visit::Descend,
+        // `declare global { … }`
+        "statement_block" if is_global(node, scope) => Visit::Descend,
         "method_definition" => with_semicolon(Draft::new(Kind::Method, node)),
         "method_signature" => {
             let overload = scope.within == Some(Kind::Class);
@@ -57,6 +64,12 @@ fn is_in(node: Node<'_>, kind: &str) -> bool {
     node.parent().is_some_and(|parent| parent.kind() == kind)
 }
 
+/// Whether a block is that of `declare global`; to ask each for its parent takes long where they are deep.
+fn is_global(node: Node<'_>, scope: &Scope<'_>) -> bool {
+    let before = scope.source.get(..node.start_byte()).unwrap_or_default();
+    before.trim_ascii_end().ends_with(b"global") && is_in(node, "ambient_declaration")
+}
+
 fn declarators(node: Node<'_>) -> usize {
     let mut cursor = node.walk();
     node.named_children(&mut cursor).filter(|child| child.kind() == "variable_declarator").count()
@@ -67,7 +80,10 @@ fn export(node: Node<'_>) -> Visit<'_> {
     let default = node.children(&mut cursor).any(|child| child.kind() == "default");
     let value = node.child_by_field_name("value");
     if let Some(function) = value.filter(|_| default).and_then(function_in) {
-        let draft = Draft { called: Some("default".to_owned()), ..Draft::new(Kind::Function, node) };
+        // `export default memo(function Button() {})` goes by both names
+        let name = function.child_by_field_name("name");
+        let called = name.is_none().then(|| "default".to_owned());
+        let draft = Draft { name, called, alias: Some("default"), ..Draft::new(Kind::Function, node) };
         return holding(draft, function).visit();
     }
     // a class without a name goes by what it is exported as
@@ -111,9 +127,12 @@ fn variable<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     let value = node.child_by_field_name("value");
     match value.and_then(function_in) {
         Some(function) if named => holding(Draft::new(Kind::Function, node), function).visit(),
+        _ if named && value.is_some_and(|value| value.kind() == "class") => {
+            having_class(Draft::new(Kind::Class, node), value).visit()
+        }
         _ if named && !scope.local => {
             let draft = Draft::new(Kind::Variable, node);
-            match value.filter(|value| value.kind() == "object") {
+            match object_in(value) {
                 Some(object) => Draft { signature_end: object.start_byte(), ..draft }.visit(),
                 None => draft.visit(),
             }
@@ -122,22 +141,60 @@ fn variable<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
     }
 }
 
-/// `exports.f = function () {}`, `A.prototype.f = () => {}`.
+/// A symbol that has the members of a class without being its declaration.
+fn having_class<'t>(draft: Draft<'t>, class: Option<Node<'t>>) -> Draft<'t> {
+    let Some(body) = class.and_then(|class| class.child_by_field_name("body")) else { return draft };
+    Draft { body: Some(body.byte_range()), signature_end: body.start_byte(), ..draft }
+}
+
+/// The object that an expression is, whatever type it is said to have.
+fn object_in(value: Option<Node<'_>>) -> Option<Node<'_>> {
+    let mut node = value?;
+    for _ in 0..4 {
+        match node.kind() {
+            "object" => return Some(node),
+            "as_expression" | "satisfies_expression" => node = node.named_child(0)?,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// `exports.f = function () {}`, `A.prototype.f = () => {}`, `module.exports = class A {}`, `module.exports = { f() {} }`.
 fn assignment<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
-    let function = node.child_by_field_name("right").and_then(function_in);
+    let value = node.child_by_field_name("right");
     let left = node.child_by_field_name("left").filter(|left| left.kind() == "member_expression");
-    let (Some(function), Some(left)) = (function, left) else { return scope.unknown(node) };
+    let Some(left) = left else { return scope.unknown(node) };
     let object = left.child_by_field_name("object").map(|object| scope.text(object).into_owned());
     let object = object.unwrap_or_default();
+    let property = left.child_by_field_name("property");
+    if let Some(class) = value.filter(|value| value.kind() == "class") {
+        let draft = Draft { name: property, owner: Some(object), ..Draft::new(Kind::Class, node) };
+        return having_class(exported(draft, class), Some(class)).visit();
+    }
+    let Some(function) = value.and_then(function_in) else {
+        return if object_in(value).is_some() { Visit::Descend } else { scope.unknown(node) };
+    };
     let owner = object.trim_end_matches(".prototype").to_owned();
     let kind = if object.ends_with(".prototype") || object == "this" { Kind::Method } else { Kind::Function };
-    let name = left.child_by_field_name("property");
-    holding(Draft { name, owner: Some(owner), ..Draft::new(kind, node) }, function).visit()
+    let draft = Draft { name: property, owner: Some(owner), ..Draft::new(kind, node) };
+    holding(exported(draft, function), function).visit()
+}
+
+/// What is all that a module is goes by the name it has itself, if it has one, and by that of the module's exports.
+fn exported<'t>(draft: Draft<'t>, value: Node<'t>) -> Draft<'t> {
+    match value.child_by_field_name("name") {
+        Some(name) if draft.owner.as_deref() == Some("module") => {
+            Draft { name: Some(name), owner: Some(String::new()), alias: Some("exports"), ..draft }
+        }
+        _ => draft,
+    }
 }
 
 fn pair<'t>(node: Node<'t>, scope: &Scope<'_>) -> Visit<'t> {
-    let Some(function) = node.child_by_field_name("value").and_then(function_in) else {
-        return scope.unknown(node);
+    let value = node.child_by_field_name("value");
+    let Some(function) = value.and_then(function_in) else {
+        return if object_in(value).is_some() { Visit::Descend } else { scope.unknown(node) };
     };
     let key = node.child_by_field_name("key").filter(|key| key.kind() != "computed_property_name");
     let called = key.map(|key| unquoted(&scope.text(key)));

@@ -96,7 +96,24 @@ fn names_within_a_declaration_are_found() {
         ("c.go", "package p\n\nvar Walnut, Hazel = 1, 2\n"),
         ("d.py", "almond = pecan = 1\n"),
         ("E.java", "enum Tree {\n    /** Hard. */\n    MAPLE(1),\n    BIRCH;\n}\n"),
-        ("f.c", "typedef enum { PLUM, FIG = 2 } fruit;\nstatic const struct ops lemon_ops = {\n};\n"),
+        (
+            "f.c",
+            "typedef enum { PLUM, FIG = 2 } fruit;\nstatic const struct ops lemon_ops = {\n};\nint lime, *papaya = 0, guava[2];\n",
+        ),
+        (
+            "g.js",
+            "module.exports = class Quince {\n  pare() {}\n};\nexports.Medlar = class {\n  blet() {}\n};\n",
+        ),
+        ("h.js", "module.exports = {\n  steam(a) {},\n  fry: async () => {},\n  more: { poach() {} },\n};\n"),
+        (
+            "i.ts",
+            "export const acts = {\n  roast: () => 1,\n} satisfies Acts;\ndeclare global {\n  interface Oven { heat: number }\n}\n",
+        ),
+        (
+            "j.ts",
+            "export default {\n  methods: {\n    simmer() {},\n  },\n};\nconst Pan = class { wash() {} };\n",
+        ),
+        ("K.java", "class K { private int sieve, ladle = 2; }\n"),
     ];
     let mut index = Index::default();
     sources.iter().for_each(|(path, source)| put(&mut index, path, source));
@@ -112,6 +129,22 @@ fn names_within_a_declaration_are_found() {
         ("hard", "Tree.MAPLE:3"),
         ("fig", "fruit.FIG:1"),
         ("lemon ops", "lemon_ops:2"),
+        ("lime", "lime:4"),
+        ("papaya", "papaya:4"),
+        ("guava", "guava:4"),
+        ("quince", "Quince:1"),
+        ("pare", "Quince.pare:2"),
+        ("medlar", "Medlar:4"),
+        ("blet", "Medlar.blet:5"),
+        ("steam", "steam:2"),
+        ("fry", "fry:3"),
+        ("poach", "poach:4"),
+        ("roast", "acts.roast:2"),
+        ("oven", "Oven:5"),
+        ("simmer", "simmer:3"),
+        ("pan", "Pan:6"),
+        ("wash", "Pan.wash:6"),
+        ("ladle", "K.ladle:1"),
     ] {
         assert_eq!(found(&mut index, query, &sources)[0], name);
     }
