@@ -98,6 +98,9 @@ fn search(call: &Call, index: &Symbols, args: &Args) -> Result<Facts<Found>, Too
     let filter = Filter { kinds: &kinds, languages };
     let limit = args.limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
     let (hits, total, standing) = index.search(&args.query, &filter, limit);
+    // a name of another kind or in another language is not taken for none at all
+    let narrow = total == 0 && !(kinds.is_empty() && languages.is_empty());
+    let others = if narrow { index.search(&args.query, &Filter::default(), 1).1 } else { 0 };
     let mut results = show(call, hits);
     // of names that differ in how they are written, the one that is written as in the question
     let name = args.query.trim();
@@ -106,7 +109,7 @@ fn search(call: &Call, index: &Symbols, args: &Args) -> Result<Facts<Found>, Too
     };
     results.sort_by_key(other);
     Ok(Facts {
-        text: text(&args.query, &results, total, &standing),
+        text: text(&args.query, &results, (total, others), &standing),
         facts: Found { results, total, files_indexed: standing.done, files: standing.all },
     })
 }
@@ -165,7 +168,7 @@ fn show(call: &Call, hits: Vec<Hit>) -> Vec<One> {
     results
 }
 
-fn text(query: &str, results: &[One], total: usize, standing: &Standing) -> String {
+fn text(query: &str, results: &[One], (total, others): (usize, usize), standing: &Standing) -> String {
     let mut text = String::new();
     if let Some(note) = standing.note() {
         let _ = writeln!(text, "{note}");
@@ -173,6 +176,9 @@ fn text(query: &str, results: &[One], total: usize, standing: &Standing) -> Stri
     let omission = standing.omission();
     if results.is_empty() {
         let _ = write!(text, "no symbol fits \"{}\" ({} files indexed)", said(query), standing.done);
+        if others > 0 {
+            let _ = write!(text, "; without `kind` and `language` {others} would");
+        }
         text.extend(omission.map(|omission| format!("\n{omission}")));
         return text;
     }

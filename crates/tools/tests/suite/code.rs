@@ -148,7 +148,7 @@ async fn search_finds_by_words_and_sees_every_change() {
     );
     assert_eq!(
         search(&client, json!({"query": "invoices", "kind": "method"})).await,
-        "no symbol fits \"invoices\" (5 files indexed)"
+        "no symbol fits \"invoices\" (5 files indexed); without `kind` and `language` 1 would"
     );
     let reply = client.call("search_code", json!({"query": "Store", "kind": "struct"})).await;
     let facts = reply.structured.unwrap();
