@@ -214,7 +214,8 @@ fn crooked(parsed: &Parsed<'_>, within: &Range<usize>) -> Option<usize> {
         if found.is_some() || node.end_byte() < within.start || node.start_byte() > within.end {
             return false;
         }
-        if matches!(node.kind(), "module" | "block") {
+        // what is decorated stands where its decorators do
+        if matches!(node.kind(), "module" | "block" | "decorated_definition") {
             let (mut column, mut row) = ((node.kind() == "module").then_some(0), None);
             let mut cursor = node.walk();
             for child in node.named_children(&mut cursor) {

@@ -188,6 +188,15 @@ impl<'t> Lines<'t> {
         let bare = || format!("{target}{}", whole());
         let foreign = self.is_foreign(place);
         let moved = || self.moved(common, place, foreign);
+        // what is decorated stands below its decorator, not further in: the first line alone lost its indentation
+        let first =
+            self.lines.first().filter(|line| place.language == Language::Python && line.starts_with('@'));
+        if let Some(first) = first {
+            let rest = self.part(1..self.lines.len());
+            if let Some(common) = rest.common().filter(|common| !common.is_empty()) {
+                return vec![format!("{target}{first}\n{}", rest.moved(common, place, foreign))];
+            }
+        }
         match self.first_is_bare(place) {
             Some(true) => vec![bare(), moved()],
             Some(false) => vec![moved(), bare()],
