@@ -28,7 +28,9 @@ impl Job<'_> {
         first_that_fits(forms, |text| {
             let splice = Splice { at: full.clone(), text: text.trim_start().to_owned(), lead: 0 };
             self.splice(&splice, |changed, symbols| {
-                symbols.iter().any(|it| changed.new.contains(&it.signature.start) && it.owner == symbol.owner)
+                symbols
+                    .iter()
+                    .any(|it| changed.new.contains(&it.signature.start) && it.container == symbol.container)
             })
         })
     }
@@ -57,7 +59,7 @@ impl Job<'_> {
         let at = end..end;
         let indent = indent::at(source, self.symbol.full.start);
         let symbol = self.symbol;
-        let within = |it: &Symbol| it.owner == symbol.owner || self.before.language == Language::Go;
+        let within = |it: &Symbol| it.container == symbol.container;
         let forms = self.fitted(&at, &Within::own_lines(trimmed(new)?), &indent);
         // the last of a list has no comma behind it
         let open = symbol.listed
