@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tree_sitter::Node;
 
 use crate::language::Language;
+use crate::lines::Lines;
 use crate::rules::text;
 
 /// How a file is wrong.
@@ -63,11 +64,12 @@ pub(crate) struct Strict<'s> {
     source: &'s [u8],
     /// The functions that it is in, innermost last: where each ends, and whether there may be an `await` in it.
     functions: Vec<(usize, bool)>,
+    lines: Lines,
 }
 
 impl<'s> Strict<'s> {
     pub(crate) fn new(language: Language, source: &'s [u8]) -> Self {
-        Self { language, source, functions: Vec::new() }
+        Self { language, source, functions: Vec::new(), lines: Lines::default() }
     }
 
     /// Whether there is anything to look for.
@@ -77,6 +79,9 @@ impl<'s> Strict<'s> {
 
     /// What the language has against a node that the grammar takes.
     pub(crate) fn look(&mut self, node: Node<'_>) -> Found {
+        if self.language == Language::Python && self.lines.is_cut_off(node, self.source) {
+            return rule("it goes on with the line before, which only brackets or a `\\` at its end allow");
+        }
         if !self.looks() || !node.is_named() {
             return None;
         }

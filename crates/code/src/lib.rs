@@ -13,6 +13,7 @@ mod indent;
 mod index;
 mod language;
 mod lax;
+mod lines;
 mod mentions;
 mod misplaced;
 mod outline;
