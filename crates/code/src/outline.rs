@@ -288,7 +288,8 @@ impl Walk<'_, '_> {
             overload |= outer.marks_overload;
         }
         // a comment at the end of a Python block has the first half of its line end
-        let body = draft.body.clone().map(|body| body.start..before_line_end(source, body.end));
+        let body =
+            draft.body.clone().map(|body| body.start..before_line_end(source, body.end).max(body.start));
         all.end = before_line_end(source, all.end);
         let unnamed = draft.value.unwrap_or(start);
         let name_at = draft.name.map_or(unnamed..unnamed, |name| name.byte_range());

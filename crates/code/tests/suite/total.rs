@@ -53,6 +53,14 @@ proptest! {
     }
 }
 
+/// A block that nothing has been written into yet ends between the two halves of a Windows line end.
+#[test]
+fn blocks_without_anything_in_them() {
+    for source in ["class A:#\r\n", "def f():#\r\n", "class A:\r\n    def f(self):  # soon\r\n"] {
+        try_everything(Language::Python, source.as_bytes());
+    }
+}
+
 /// What the grammars' own scanners look for, and what they may not expect: ends of text in the middle of anything,
 /// letters of other scripts where a letter may stand, broken UTF-8, every kind of space and line end.
 const TOKENS: &[&[u8]] = &[
