@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tree_sitter::Node;
 
 use crate::indent;
+use crate::language::Language;
 use crate::parse::{Depth, Parsed};
 use crate::rules::{self, Draft, Scope, Visit};
 
@@ -230,6 +231,8 @@ impl Walk<'_, '_> {
             level: frame.level,
             local: frame.local,
             object: node.kind() == "object",
+            // what is said above the first thing of a block is not in the block
+            run: run.clone().filter(|_| self.parsed.language == Language::Python && node.kind() == "block"),
             ..Frame::default()
         };
         match visit {
