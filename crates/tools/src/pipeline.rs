@@ -2,14 +2,14 @@
 
 use crate::{
     Access, Call, Content, Host, Progress, Reply, Session, ToolError, Touches,
-    bound::{head_and_tail, over},
+    bound::{head_and_tail, over, shorten},
     endings::{Endings, KILL_TIME},
     jobs::{Finished, Job, Reservation},
     record::Record,
     tool::{AnyTool, Class, Spec},
 };
 use futures_util::FutureExt;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, TryAcquireError},
@@ -176,9 +176,11 @@ impl Session {
             None => self.jobs.keep(job),
         };
         let so_far = if so_far.is_empty() { String::new() } else { format!("\n{so_far}") };
-        Ok(Reply::text(format!(
+        let text = format!(
             "{tool} still running; call {tool} again with handle \"{handle}\" to go on waiting{so_far}"
-        )))
+        );
+        let typed = self.host.tools().find(tool).is_ok_and(|tool| tool.output_schema().is_some());
+        Ok(Reply { structured: typed.then(|| json!({"handle": handle})), ..Reply::text(text) })
     }
 
     fn explain(&self, name: &str, error: ToolError) -> Reply {
@@ -355,9 +357,12 @@ fn finish(host: &Host, mut reply: Reply) -> Reply {
     if let Some(structured) = &mut reply.structured {
         scrubber.scrub_json(structured);
         if let Some(size) = over(structured, MAX_TEXT) {
-            reply.structured = None;
-            let note = format!("structured content (about {size} bytes) left out");
-            reply.content.push(Content::Text(note));
+            // Not all of it: clients refuse an answer without what was declared, and its text with it.
+            let items = shorten(structured, MAX_TEXT);
+            let items = if items > 0 { format!(": {items} item(s) left out") } else { String::new() };
+            reply
+                .content
+                .push(Content::Text(format!("structured content (about {size} bytes) shortened{items}")));
         }
     }
     reply

@@ -164,7 +164,9 @@ fn list(tool: &dyn AnyTool, several_workspaces: bool) -> Listed {
     if let Some(Value::Object(properties)) = input_schema.get_mut("properties") {
         properties.extend(schema::envelope(tool.spec(), several_workspaces));
     }
-    Listed { spec: tool.spec(), input_schema, output_schema: tool.output_schema() }
+    let mut output_schema = tool.output_schema();
+    output_schema.iter_mut().filter(|_| tool.spec().long).for_each(schema::or_handle);
+    Listed { spec: tool.spec(), input_schema, output_schema }
 }
 
 /// `--tools`: groups or names; `-name` leaves one out; nothing chosen means all.

@@ -11,7 +11,11 @@ const TRANSPORTS: [&str; 3] = ["stdio", "http", "sse"];
 
 /// Runs a check over each transport, on a workspace that holds `hello.txt`.
 fn over_each_transport(check: impl Fn(&str, &Target)) {
-    let workspace = Workspace::with(&[("hello.txt", "hello there\n")]);
+    let workspace = Workspace::with(&[
+        ("hello.txt", "hello there\n"),
+        ("test_slow.py", "import time\n\ndef test_slow():\n    time.sleep(60)\n"),
+        ("pyproject.toml", "[project]\nname = \"slow\"\nversion = \"1\"\n"),
+    ]);
     let launch = launch(&workspace);
     let served = launch.serve();
     for name in TRANSPORTS {
@@ -31,6 +35,7 @@ fn python(generation: &str, mode: &str, target: &Target) -> String {
         ("Bash", json!({ "command": "cat hello.txt" })),
         ("Edit", json!({ "file_path": "hello.txt", "old_string": "again", "new_string": "there" })),
         ("Read", json!({ "file_path": "missing.txt" })),
+        ("run_tests", json!({ "wait": 0 })),
     ];
     let session = python_session(generation, mode, target, &calls);
     assert_eq!(session.seen["server"], "codegen-sandbox");
@@ -43,6 +48,12 @@ fn python(generation: &str, mode: &str, target: &Target) -> String {
     assert!(!failed && text.starts_with("hello again\n"), "{session:?}");
     let (text, failed) = session.reply(4);
     assert!(failed && text.contains("missing.txt"), "{session:?}");
+    // These clients refuse an answer without the structured part that a tool declares.
+    let (text, failed) = session.reply(5);
+    assert!(
+        !failed && text.contains("still running; call run_tests again with handle \"h1\""),
+        "{session:?}"
+    );
     session.version().to_owned()
 }
 

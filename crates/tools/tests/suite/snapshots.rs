@@ -82,3 +82,22 @@ async fn a_comparison_of_what_is_nowhere_is_not_said_to_find_no_differences() {
     let said = client.ok("snapshot_diff", json!({"name": "s", "path": "gone.txt"})).await;
     assert!(said.starts_with("gone.txt: deleted"), "{said}");
 }
+
+#[tokio::test]
+async fn a_restore_of_very_many_files_is_answered_with_as_many_as_there_is_room_for() {
+    let state = tempfile::tempdir().unwrap();
+    let mut setup = Setup::default();
+    setup.settings.state_dir = state.path().to_owned();
+    let bench = setup.bench();
+    let client = bench.client();
+    client.ok("snapshot_create", json!({"name": "s"})).await;
+    for n in 0..3000 {
+        fs::write(bench.root().join(format!("{n}{}", "-".repeat(150))), "").unwrap();
+    }
+    let reply = client.call("snapshot_restore", json!({"name": "s"})).await;
+    let text = reply.all_text();
+    assert!(text.starts_with("restored snapshot s (3000 file(s) changed):"), "{text}");
+    assert!(text.contains("\n[2800 more]\n") && text.contains("item(s) left out"), "{text}");
+    let files = reply.structured.unwrap()["files"].as_array().unwrap().len();
+    assert!((1000..3000).contains(&files), "{files}");
+}
