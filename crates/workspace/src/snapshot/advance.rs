@@ -190,8 +190,9 @@ impl Snapshots {
                 calls <= count
             });
             let excess = steps.len().saturating_sub(recent.count().min(count * 3) + 1);
-            let aged = steps.iter().take_while(|step| step.seconds < oldest).count();
-            steps.drain(..excess.max(aged).min(steps.len() - 1));
+            // A state lasted until the next step: what was there before a call goes with the call, however long ago it came.
+            let aged = steps.windows(2).take_while(|pair| pair[1].seconds < oldest).count();
+            steps.drain(..excess.max(aged));
             steps
         });
         let naming = |steps: &Vec<Step>| {

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 use workspace::{Caller, Change, Retention, SnapshotError, Snapshots, UndoOptions, Workspace};
 
@@ -312,6 +314,47 @@ fn many_packs_are_merged_and_old_automatic_ones_forgotten() {
     assert_eq!(place.git(&["for-each-ref", "refs/automatic"]).lines().count(), 16);
     snapshots.restore("auto-119", &who()).unwrap();
     assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "118");
+}
+
+/// What was there before a call is part of it, however long ago it came to be.
+#[test]
+fn a_call_after_a_long_time_can_be_taken_back() {
+    let place = Place::new();
+    place.write("f", "old");
+    let open = || {
+        let workspace = Arc::new(Workspace::open("w", &place.root).unwrap());
+        let retention = Retention { age: Duration::from_secs(3), ..Retention::default() };
+        Snapshots::open(workspace, &place.store, retention).unwrap()
+    };
+    let change = |snapshots: &Snapshots, text: &str| {
+        let call = snapshots.begin(&who()).unwrap();
+        place.write("f", text);
+        snapshots.finish(&call).unwrap();
+    };
+    let snapshots = open();
+    snapshots.create("s", "").unwrap();
+    change(&snapshots, "forgotten");
+    change(&snapshots, "work of long ago");
+    drop(snapshots);
+    thread::sleep(Duration::from_secs(5));
+
+    let snapshots = open();
+    change(&snapshots, "new");
+    assert_eq!(
+        snapshots.undo(&who(), UndoOptions::default()).unwrap().changes,
+        [(Change::Changed, "f".into())]
+    );
+    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "work of long ago");
+    // What is too old is forgotten all the same.
+    let error = snapshots.undo(&who(), UndoOptions::default()).unwrap_err();
+    assert!(matches!(error, SnapshotError::NothingToUndo { .. }), "{error}");
+    thread::sleep(Duration::from_secs(5));
+
+    // The automatic snapshot that a restore takes first is there when it is over.
+    let before = snapshots.restore("s", &who()).unwrap().before;
+    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "old");
+    snapshots.restore(&before, &who()).unwrap();
+    assert_eq!(fs::read_to_string(place.root.join("f")).unwrap(), "work of long ago");
 }
 
 const KILLED: &str = "SNAPSHOT_RESTORE_CHILD";
