@@ -11,6 +11,7 @@ use super::{
     object::{Commit, Entry, Kind, Level, Mode, Oid, decode_tree},
     pack::PackWriter,
     pending::{After, Caller, Edit},
+    process::Process,
     restore::Intent,
     step::{By, Note, Step},
     store::{Draft, Fresh, Store, Wait},
@@ -334,7 +335,7 @@ impl Snapshots {
         state.put(&edit.path, after.map(|entry| Known { entry, stamp: None }));
         let mut note = Note::new(By::Call(edit.call.clone()), &edit.caller);
         if matches!(edit.after, After::Whatever) {
-            note.process = 0;
+            note.process = Process::GONE;
         }
         self.make_step(state, batch, note)
     }

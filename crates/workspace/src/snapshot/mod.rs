@@ -19,6 +19,7 @@ mod object;
 mod pack;
 mod packed;
 mod pending;
+mod process;
 mod restore;
 mod state;
 mod step;
@@ -306,6 +307,7 @@ impl Snapshots {
         let (commit, whole) = self.find(&state, name)?;
         let intent = Intent { tree: commit.tree, whole };
         let note = Note::new(Self::own_call(), caller);
+        self.pending.show()?;
         let planned = self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
             self.plan(state, batch, intent, note)
         })??;

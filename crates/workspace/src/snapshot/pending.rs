@@ -4,7 +4,7 @@
 //! made a step of the history later. When the process is killed in between, the next one finds the log and
 //! makes up for it. A log belongs to one process, which holds a lock on it as long as it lives.
 
-use super::object::Mode;
+use super::{object::Mode, process::Process};
 use rustix::fs::FlockOperation;
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -72,7 +72,7 @@ pub(super) struct Left {
 pub(super) struct Foreign {
     pub(super) call: String,
     pub(super) caller: Caller,
-    pub(super) process: u32,
+    pub(super) process: Process,
 }
 
 /// The log of this process, and what waits to become history.
@@ -95,7 +95,7 @@ struct Inner {
 impl Pending {
     pub(super) fn new(folder: &Path) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{PREFIX}{}-{}", Process::own(), NEXT.fetch_add(1, Ordering::Relaxed));
         Self { path: folder.join(name), inner: Mutex::default() }
     }
 
@@ -140,10 +140,10 @@ impl Pending {
         inner.append(&self.path, &Record::new(b'G', call, &Caller::default()).finish())
     }
 
-    /// The calls of other processes that run now, may change anything, and that somebody waits for.
-    pub(super) fn of_others(&self) -> io::Result<Vec<Foreign>> {
-        let mut running = Vec::new();
-        let Some(folder) = self.path.parent() else { return Ok(running) };
+    /// The logs of other processes that live, and whose they are.
+    fn logs_of_others(&self) -> io::Result<Vec<(Process, File)>> {
+        let mut logs = Vec::new();
+        let Some(folder) = self.path.parent() else { return Ok(logs) };
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -151,15 +151,33 @@ impl Pending {
             if entry.path() == self.path {
                 continue;
             }
-            let Ok(mut file) = File::open(entry.path()) else { continue };
+            let Ok(file) = File::open(entry.path()) else { continue };
             // What a process that is gone left is for the next start.
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
-                continue;
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+                let process = owner.rsplit_once('-').map_or(owner, |(process, _)| process);
+                logs.push((Process::parse(process), file));
             }
+        }
+        Ok(logs)
+    }
+
+    /// Other processes that live and have made history here.
+    pub(super) fn others(&self) -> io::Result<Vec<Process>> {
+        Ok(self.logs_of_others()?.into_iter().map(|(process, _)| process).collect())
+    }
+
+    /// Has a log that shows others that this process lives.
+    pub(super) fn show(&self) -> io::Result<()> {
+        self.lock().append(&self.path, &[])
+    }
+
+    /// The calls of other processes that run now, may change anything, and that somebody waits for.
+    pub(super) fn of_others(&self) -> io::Result<Vec<Foreign>> {
+        let mut running = Vec::new();
+        for (process, mut file) in self.logs_of_others()? {
             let (mut left, mut bytes) = (Left::default(), Vec::new());
             file.read_to_end(&mut bytes)?;
             left.read(&bytes);
-            let process = owner.split('-').next().and_then(|process| process.parse().ok()).unwrap_or(0);
             let Left { calls, behind, .. } = left;
             let waited = calls.into_iter().filter(|(call, _)| !behind.contains(call));
             running.extend(waited.map(|(call, caller)| Foreign { call, caller, process }));

@@ -3,6 +3,7 @@
 use super::{
     history::Open,
     pending::{Caller, Foreign, Left},
+    process::Process,
     step::{By, Note, Step},
     sweep::{Found, Surroundings},
     tree::{Folder, Known, Stamp},
@@ -170,6 +171,6 @@ impl State {
     /// The call that a process which is gone did not finish.
     pub(super) fn interrupted(&mut self) -> Option<Note> {
         let (call, caller) = std::mem::take(&mut self.left.calls).pop()?;
-        Some(Note { process: 0, ..Note::new(By::Call(call), &caller) })
+        Some(Note { process: Process::GONE, ..Note::new(By::Call(call), &caller) })
     }
 }

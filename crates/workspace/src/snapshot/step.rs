@@ -5,6 +5,7 @@
 use super::{
     object::{Commit, Oid},
     pending::Caller,
+    process::Process,
     store::Store,
 };
 use std::{collections::BTreeSet, fmt::Write as _, io};
@@ -39,7 +40,7 @@ pub(super) struct Step {
 pub(super) struct Note {
     pub(super) by: By,
     pub(super) caller: Caller,
-    pub(super) process: u32,
+    pub(super) process: Process,
     /// Another session's call ran at the same time: which of the two did it, nobody can tell.
     pub(super) shared: bool,
     /// What changed too but is too large to be kept, or was out of sight before.
@@ -48,13 +49,7 @@ pub(super) struct Note {
 
 impl Note {
     pub(super) fn new(by: By, caller: &Caller) -> Self {
-        Self {
-            by,
-            caller: caller.clone(),
-            process: std::process::id(),
-            shared: false,
-            left_out: BTreeSet::new(),
-        }
+        Self { by, caller: caller.clone(), process: Process::own(), shared: false, left_out: BTreeSet::new() }
     }
 
     /// As it stands in a commit.
@@ -100,7 +95,7 @@ impl Note {
         Self {
             by,
             caller,
-            process: field("process").parse().unwrap_or(0),
+            process: Process::parse(&field("process")),
             shared: field("shared") == "yes",
             left_out: left_out.collect(),
         }
@@ -116,10 +111,10 @@ impl Note {
         }
     }
 
-    /// Whether it was this session, in this process or in one that is gone.
-    pub(super) fn is_of(&self, session: &str) -> bool {
-        let alive = || std::path::Path::new("/proc").join(self.process.to_string()).exists();
-        self.caller.session == session && (self.process == std::process::id() || !alive())
+    /// Whether it was this session, in this process or in one that is gone, given the others that live.
+    pub(super) fn is_of(&self, session: &str, others: &[Process]) -> bool {
+        self.caller.session == session
+            && (self.process == Process::own() || !others.iter().any(|other| other.may_be(self.process)))
     }
 }
 

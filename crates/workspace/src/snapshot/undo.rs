@@ -7,6 +7,7 @@ use super::{
     history::{Batch, new_call},
     object::{Entry, Mode, Oid},
     pending::Caller,
+    process::Process,
     restore::{Change, Intent},
     step::{By, Note, Step},
     store::Store,
@@ -103,7 +104,7 @@ impl Snapshots {
         caller: &Caller,
         options: UndoOptions,
     ) -> Result<Found, SnapshotError> {
-        let past = Past::new(self, state, batch);
+        let past = Past::new(self, state, batch)?;
         let (call, delta) = past.last_call(&caller.session, options)?;
         let step = past.steps.get(delta.last).copied().cloned();
         let step = step.ok_or(SnapshotError::NothingToUndo { others: None })?;
@@ -161,12 +162,15 @@ struct Past<'a> {
     state: &'a State,
     batch: &'a Batch,
     steps: Vec<&'a Step>,
+    /// Other processes that live.
+    others: Vec<Process>,
 }
 
 impl<'a> Past<'a> {
-    fn new(snapshots: &'a Snapshots, state: &'a State, batch: &'a Batch) -> Self {
-        let Snapshots { store, workspace, .. } = snapshots;
-        Self { store, workspace, state, batch, steps: state.steps.iter().chain(&batch.steps).collect() }
+    fn new(snapshots: &'a Snapshots, state: &'a State, batch: &'a Batch) -> io::Result<Self> {
+        let Snapshots { store, workspace, pending, .. } = snapshots;
+        let steps = state.steps.iter().chain(&batch.steps).collect();
+        Ok(Self { store, workspace, state, batch, steps, others: pending.others()? })
     }
 
     fn between(&self, before: &Step, after: &Step) -> io::Result<Differences> {
@@ -193,7 +197,7 @@ impl<'a> Past<'a> {
             if undone.contains(call.as_str()) || !passed.insert(call.as_str()) {
                 continue;
             }
-            if !options.any_session && !step.note.is_of(session) {
+            if !options.any_session && !step.note.is_of(session, &self.others) {
                 others = others.or_else(|| Some(step.note.words()));
                 continue;
             }

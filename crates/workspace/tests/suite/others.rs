@@ -1,7 +1,17 @@
 //! What others do right beside calls is theirs: no undo takes it back, and every snapshot has it.
 
+use crate::kit::myself;
+use crate::snapshots::Place;
 use crate::undo::{History, PLAIN, by};
-use std::{fs, path::Path, thread, time::Duration};
+use std::{
+    fs,
+    io::{self, BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
 use workspace::{Change, Retention, SnapshotError, Snapshots, Workspace};
 
 /// A person saves a file right after a call wrote it, before that has become history.
@@ -115,4 +125,99 @@ fn as_many_calls_as_are_kept_can_be_taken_back() {
         assert_eq!(history.read("a"), n.to_string());
     }
     assert!(matches!(snapshots.undo(&by("s", "undo"), PLAIN), Err(SnapshotError::NothingToUndo { .. })));
+}
+
+const NUMBERED: &str = "SNAPSHOT_NUMBERED_CHILD";
+
+/// Not a test of its own: the processes of [`processes_of_the_same_number_are_told_apart`].
+#[test]
+fn numbered_child() {
+    let Some(folder) = std::env::var_os(NUMBERED).map(PathBuf::from) else { return };
+    let history = History::of(Place::at(&folder.join("work"), &folder.join("store")), false);
+    println!("number {}", std::process::id());
+    for line in io::stdin().lines() {
+        match line.unwrap().as_str() {
+            "undo" => match history.undo("s") {
+                Ok(undone) => println!("undid {:?}", undone.changes),
+                Err(error) => println!("refused: {error}"),
+            },
+            path => {
+                history.edit("s", path, "two");
+                history.snapshots.flush().unwrap();
+                println!("edited {path}");
+            }
+        }
+    }
+}
+
+/// A process that is the first in a container of its own.
+struct First {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl First {
+    fn new(folder: &Path) -> Self {
+        let test = myself("others::numbered_child", NUMBERED, folder);
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+        command.arg(test.get_program()).args(test.get_args()).env(NUMBERED, folder);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut first = Self { child, stdin, lines };
+        first.hear("number 1");
+        first
+    }
+
+    /// The line that begins so, of those that come.
+    fn hear(&mut self, start: &str) -> String {
+        loop {
+            let line =
+                self.lines.recv_timeout(Duration::from_secs(30)).unwrap_or_else(|_| panic!("no {start}"));
+            // The test's own name stands before the first.
+            if let Some(at) = line.find(start) {
+                return line[at..].to_owned();
+            }
+        }
+    }
+
+    fn end(mut self) {
+        self.stdin = None;
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn tell(&mut self, line: &str, answer: &str) -> String {
+        writeln!(self.stdin.as_ref().unwrap(), "{line}").unwrap();
+        self.hear(answer)
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every container has a process with the number 1, and after a start of the machine others have the numbers.
+#[test]
+fn processes_of_the_same_number_are_told_apart() {
+    let place = Place::new();
+    place.write("a", "one");
+    place.write("b", "one");
+    let folder = place.root.parent().unwrap();
+    let (mut one, mut other) = (First::new(folder), First::new(folder));
+    one.tell("a", "edited a");
+    other.tell("b", "edited b");
+    other.tell("undo", r#"undid [(Changed, "b")]"#);
+    // What the other one did, who has the same session's name and lives.
+    other.tell("undo", "refused: nothing to undo");
+    one.end();
+    other.tell("undo", r#"undid [(Changed, "a")]"#);
+    assert_eq!(fs::read_to_string(place.root.join("a")).unwrap(), "one");
 }
