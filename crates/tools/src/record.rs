@@ -123,6 +123,14 @@ impl Call {
         Some(FileNote { kept, noted })
     }
 
+    /// This call, of which everything is recorded, changed a file. Of one that is ignored only that is kept.
+    pub(crate) fn changed(&self, path: &ContainedPath) {
+        let recording = self.record.as_ref().and_then(|record| record.recording.as_ref());
+        if let Some(recording) = recording.filter(|_| self.workspace.leaves_out(path.relative())) {
+            recording.left_out(path);
+        }
+    }
+
     /// The change was made, with this result, or was not made.
     pub(crate) fn noted(&self, note: Option<FileNote>, after: Option<Arc<[u8]>>) {
         let Some(FileNote { kept, noted }) = note else { return };

@@ -105,6 +105,7 @@ fn apply(call: &Call, patch: &str) -> Result<(Facts<Done>, Vec<Touched>), ToolEr
         }
         error => failed(error),
     })?;
+    report.files.iter().for_each(|file| call.changed(&file.path));
     let mut text =
         format!("applied to {} file(s), +{} -{}", report.files.len(), report.added, report.removed);
     let (mut files, mut touched) = (Vec::new(), Vec::new());

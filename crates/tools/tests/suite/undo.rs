@@ -127,3 +127,29 @@ async fn a_store_that_cannot_be_written_stops_nobody() {
     assert!(why.contains("check the disk's free space and permissions"), "{why}");
     assert!(Path::new(&state).is_file());
 }
+
+/// Of an ignored file nothing is kept but that a call changed it: no reason to take back the call before it.
+#[tokio::test]
+async fn a_patch_of_an_ignored_file_is_not_passed_over() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.write(".gitignore", "*.log\n");
+    bench.write("a.txt", "one\n");
+    let patch = |name: &str, old: &str, new: &str| json!({"patch": format!("--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-{old}\n+{new}\n")});
+    let new = json!({"patch": "--- /dev/null\n+++ b/x.log\n@@ -0,0 +1 @@\n+one\n"});
+    client.ok("Read", json!({"file_path": "a.txt"})).await;
+    client.ok("apply_patch", patch("a.txt", "one", "two")).await;
+    client.ok("apply_patch", new).await;
+    client.ok("apply_patch", patch("x.log", "one", "two")).await;
+    let both = [patch("a.txt", "two", "three"), patch("x.log", "two", "three")];
+    let both: String = both.iter().filter_map(|patch| patch["patch"].as_str()).collect();
+    client.ok("apply_patch", json!({"patch": both})).await;
+
+    for (changed, text) in [(1, "two\n"), (0, "two\n"), (0, "two\n"), (1, "one\n")] {
+        let reply = client.ok("undo", json!({})).await;
+        assert!(reply.starts_with(&format!("undid apply_patch ({changed} file(s) changed):")), "{reply}");
+        assert_eq!(reply.contains("is not kept for undo: x.log"), text == "two\n", "{reply}");
+        assert_eq!((read(&bench, "a.txt").as_str(), read(&bench, "x.log").as_str()), (text, "three\n"));
+    }
+    assert!(client.err("undo", json!({})).await.starts_with("nothing to undo"));
+}

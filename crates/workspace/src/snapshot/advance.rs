@@ -48,7 +48,7 @@ impl Snapshots {
     ) -> Result<(), SnapshotError> {
         let news = self.news(state, trust);
         let quiet = news.paths.as_ref().is_some_and(Vec::is_empty);
-        if quiet && state.recheck.is_empty() && self.pending.waiting() == 0 {
+        if quiet && !state.is_told(ending) && state.recheck.is_empty() && self.pending.waiting() == 0 {
             return Ok(());
         }
         let _alone = self.store.exclusive()?;

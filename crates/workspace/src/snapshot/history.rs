@@ -25,7 +25,7 @@ use std::{
     os::unix::ffi::OsStrExt as _,
     path::Path,
     sync::{
-        Arc, MutexGuard, OnceLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -39,13 +39,23 @@ pub(super) const AUTOMATIC_LIMIT: u64 = 64 << 20;
 pub struct Recording {
     call: String,
     over: Arc<OnceLock<SystemTime>>,
+    told: Arc<Told>,
 }
+
+/// What a call says itself that it changed and that nothing is kept of.
+pub(super) type Told = Mutex<BTreeSet<Vec<u8>>>;
 
 impl Recording {
     /// Nothing of the call runs any more: what changes from now on is not its doing, however late [`Snapshots::finish`]
     /// comes.
     pub fn over(&self) {
         let _ = self.over.set(SystemTime::now());
+    }
+
+    /// The call changed a file that belongs to no snapshot: taking the call back does not bring it back.
+    pub fn left_out(&self, path: &ContainedPath) {
+        let path = path.relative().as_os_str().as_bytes().to_vec();
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
     }
 }
 
@@ -63,6 +73,7 @@ pub(super) struct Open {
     pub(super) foreground: bool,
     /// Since when nothing of it runs any more.
     pub(super) over: Arc<OnceLock<SystemTime>>,
+    pub(super) told: Arc<Told>,
 }
 
 /// Steps in the making, written all at once.
@@ -122,6 +133,9 @@ impl Snapshots {
     pub fn finish_at_once(&self, recording: &Recording) -> bool {
         // Rules of other places that changed meanwhile are for the next call to find before it begins.
         let Some(mut state) = self.at_once(Workspace::silent_since) else { return false };
+        if state.is_told(Some(&recording.call)) {
+            return false;
+        }
         state.open.retain(|open| open.call != recording.call);
         self.pending.end(&recording.call).is_ok()
     }
@@ -130,7 +144,8 @@ impl Snapshots {
     fn at_once(&self, quiet: impl Fn(&Workspace, u64) -> bool) -> Option<MutexGuard<'_, State>> {
         let mut state = self.state.try_lock().ok()?;
         let over = over(&state);
-        let idle = state.known && state.recheck.is_empty() && self.pending.waiting() == 0;
+        let idle =
+            state.known && !state.is_told(None) && state.recheck.is_empty() && self.pending.waiting() == 0;
         (idle && quiet(&self.workspace, state.cursor)).then(|| {
             state.open.retain(|open| !over.contains(&open.call));
             state
@@ -140,11 +155,16 @@ impl Snapshots {
     fn enter(&self, state: &mut State, caller: &Caller) -> Result<Recording, SnapshotError> {
         let call = new_call();
         self.pending.begin(&call, caller)?;
-        let over = Arc::default();
-        let open =
-            Open { call: call.clone(), caller: caller.clone(), foreground: true, over: Arc::clone(&over) };
+        let (over, told) = (Arc::default(), Arc::default());
+        let open = Open {
+            call: call.clone(),
+            caller: caller.clone(),
+            foreground: true,
+            over: Arc::clone(&over),
+            told: Arc::clone(&told),
+        };
         state.open.push(open);
-        Ok(Recording { call, over })
+        Ok(Recording { call, over, told })
     }
 
     /// The call was answered, though what it started runs on.
@@ -258,6 +278,7 @@ impl Snapshots {
                 state.put(path, known);
             }
         }
+        state.heed_told(ending);
         let note = state.owner(ending);
         self.make_step(state, batch, note)?;
         if late.is_empty() {

@@ -10,6 +10,7 @@ use super::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError},
     time::SystemTime,
 };
 
@@ -158,6 +159,20 @@ impl State {
     /// Since when the call whose doing that is does nothing more.
     pub(super) fn over(&self, ending: Option<&str>) -> Option<SystemTime> {
         self.responsible(ending)?.over.get().copied()
+    }
+
+    /// Whether the call whose doing that is has said what nothing is kept of.
+    pub(super) fn is_told(&self, ending: Option<&str>) -> bool {
+        let told =
+            self.responsible(ending).map(|open| open.told.lock().unwrap_or_else(PoisonError::into_inner));
+        told.is_some_and(|told| !told.is_empty())
+    }
+
+    /// Takes in what it has said.
+    pub(super) fn heed_told(&mut self, ending: Option<&str>) {
+        let told = self.responsible(ending).map(|open| Arc::clone(&open.told));
+        let told = told.map(|told| std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner)));
+        self.left_out.extend(told.unwrap_or_default());
     }
 
     fn responsible(&self, ending: Option<&str>) -> Option<&Open> {

@@ -290,6 +290,7 @@ fn write(call: &Call, new: &str, files: Vec<Renamed>) -> Result<String, ToolErro
         ),
         error => ToolError::with_hint(format!("rename_symbol: {error}"), "nothing was written"),
     })?;
+    report.files.iter().for_each(|file| call.changed(&file.path));
     let places: usize = files.iter().map(|file| file.places).sum();
     let mut text = format!("Rename → \"{new}\" changed {places} place(s) in {} file(s):", report.files.len());
     call.session.ledgers.with(&call.workspace, |ledger| {
