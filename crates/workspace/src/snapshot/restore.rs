@@ -387,7 +387,12 @@ impl Plan {
 }
 
 /// What something that no snapshot holds is, in the place of a file that is to come.
-fn in_place(workspace: &Workspace, path: &Path, stat: &rustix::fs::Stat, same_rules: bool) -> Change {
+pub(super) fn in_place(
+    workspace: &Workspace,
+    path: &Path,
+    stat: &rustix::fs::Stat,
+    same_rules: bool,
+) -> Change {
     let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
     if is_folder || walk::leaves_out_file(workspace, path) {
         return Change::KeptIgnored;
@@ -400,19 +405,19 @@ fn in_place(workspace: &Workspace, path: &Path, stat: &rustix::fs::Stat, same_ru
 }
 
 /// Folders into which nothing is put, as far as was asked.
-struct Ground<'a> {
+pub(super) struct Ground<'a> {
     workspace: &'a Workspace,
     gits: Gits,
     known: HashMap<PathBuf, Option<Change>>,
 }
 
 impl<'a> Ground<'a> {
-    fn new(workspace: &'a Workspace) -> Self {
+    pub(super) fn new(workspace: &'a Workspace) -> Self {
         Self { workspace, gits: Gits::of(workspace), known: HashMap::new() }
     }
 
     /// Why a file may not be put in its place, whatever stands there.
-    fn refuses_file(&mut self, path: &Path) -> Option<Change> {
+    pub(super) fn refuses_file(&mut self, path: &Path) -> Option<Change> {
         if self.gits.own(path) {
             return Some(Change::KeptRepository);
         }

@@ -8,13 +8,14 @@ use super::{
     object::{Entry, Mode, Oid},
     pending::Caller,
     process::Process,
-    restore::{Change, Intent},
+    restore::{Change, Ground, Intent, in_place},
     step::{By, Note, Step},
     store::Store,
     to_path,
     tree::{Differences, Folder, Known},
 };
 use crate::Workspace;
+use rustix::fs::FileType;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     io,
@@ -84,13 +85,14 @@ impl Snapshots {
         let _hurry = self.workspace.hurry();
         let mut state = self.lock();
         let alone = self.store.exclusive()?;
-        let Found { delta, step, planned } =
+        let Found { delta, step, planned, hidden } =
             self.advance_with(&mut state, Trust::Stamps, &alone, |state, batch| {
                 self.find_undo(state, batch, caller, options)
             })??;
         let before = state.steps.last().map(Step::name).unwrap_or_default();
         let mut changes = self.put_in_place(&mut state, planned)?;
         changes.extend(delta.growing.iter().map(|path| (Change::KeptGrowing, to_path(path))));
+        changes.extend(self.out_of_sight(&hidden));
         changes.sort_by(|a, b| a.1.cmp(&b.1));
         let at = UNIX_EPOCH + Duration::from_secs(u64::try_from(step.seconds).unwrap_or(0));
         let left_out = delta.left_out.iter().map(|path| to_path(path)).collect();
@@ -112,9 +114,31 @@ impl Snapshots {
             past.refuse_conflicts(&step, &delta)?;
         }
         let tree = self.target(state, batch, &delta)?;
+        let hidden = delta
+            .files
+            .iter()
+            .filter(|(path, (before, _))| before.is_none() && state.seen.get(path).is_none());
+        let hidden = hidden.map(|(path, _)| path.clone()).collect();
         let note = Note::new(By::Undo(call), caller);
         let planned = self.plan(state, batch, Intent { tree, whole: false }, note)?;
-        Ok(Found { delta, step, planned })
+        Ok(Found { delta, step, planned, hidden })
+    }
+
+    /// Which of these files that the call made are there all the same, and why nothing of them is part of the workspace
+    /// any more.
+    fn out_of_sight(&self, made: &[Vec<u8>]) -> Vec<(Change, PathBuf)> {
+        let mut ground = Ground::new(&self.workspace);
+        let there = made.iter().filter_map(|path| {
+            let path = to_path(path);
+            let stat = self.workspace.lstat(&path).ok()?;
+            // A folder in the place of a file is not the call's.
+            let is_file = !FileType::from_raw_mode(stat.st_mode).is_dir();
+            let why = || {
+                ground.refuses_file(&path).unwrap_or_else(|| in_place(&self.workspace, &path, &stat, true))
+            };
+            is_file.then(why).map(|why| (why, path))
+        });
+        there.collect()
     }
 
     /// The tree of everything as it is, but for what is taken back.
@@ -153,6 +177,8 @@ struct Found {
     delta: Delta,
     step: Step,
     planned: Planned,
+    /// Files that the call made and that are not seen any more.
+    hidden: Vec<Vec<u8>>,
 }
 
 /// The history and what is about to become part of it.

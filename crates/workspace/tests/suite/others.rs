@@ -127,6 +127,30 @@ fn as_many_calls_as_are_kept_can_be_taken_back() {
     assert!(matches!(snapshots.undo(&by("s", "undo"), PLAIN), Err(SnapshotError::NothingToUndo { .. })));
 }
 
+/// What a call made and rules or a repository hide by now is left alone, but not without a word.
+#[test]
+fn what_was_made_and_is_hidden_since_is_named() {
+    for live in [false, true] {
+        let history = History::new(live);
+        history.place.write("b", "one");
+        history.call("s", || {
+            ["a", "b", "c", "lib/d", "gone"].iter().for_each(|path| history.place.write(path, "made"));
+        });
+        history.place.write(".gitignore", "/a\n");
+        history.place.write("lib/.git/HEAD", "ref: refs/heads/main\n");
+        fs::remove_file(history.place.root.join("gone")).unwrap();
+        let undone = history.undo("s").unwrap();
+        let expected = [
+            (Change::KeptIgnored, "a"),
+            (Change::Changed, "b"),
+            (Change::Deleted, "c"),
+            (Change::KeptRepository, "lib/d"),
+        ];
+        assert_eq!(undone.changes, expected.map(|(change, path)| (change, path.into())), "live {live}");
+        assert_eq!((history.read("a"), history.read("lib/d")), ("made".into(), "made".into()));
+    }
+}
+
 const NUMBERED: &str = "SNAPSHOT_NUMBERED_CHILD";
 
 /// Not a test of its own: the processes of [`processes_of_the_same_number_are_told_apart`].
