@@ -16,7 +16,7 @@ use super::{
     step::{By, Note, Step},
     store::{Draft, Fresh, Store, Wait},
     sweep::Found,
-    tree::Known,
+    tree::{Differences, Known, Stamp},
 };
 use crate::{ContainedPath, Workspace, beneath::as_path, walk};
 use std::{
@@ -33,6 +33,9 @@ use std::{
 
 /// Larger files are not in automatic snapshots: nobody asked for the time they take.
 pub(super) const AUTOMATIC_LIMIT: u64 = 64 << 20;
+
+/// What changed within this after the last sign of a process that is gone is taken for its doing.
+const SIGN: Duration = Duration::from_secs(3);
 
 /// A call that runs. [`Snapshots::finish`] makes what it did a step.
 #[derive(Debug)]
@@ -268,7 +271,10 @@ impl Snapshots {
                 let before = self.entry_of(batch, edit)?;
                 state.put(&edit.path, before.map(|entry| Known { entry, stamp: None }));
             }
-            let note = state.interrupted().unwrap_or_else(|| state.owner(ending));
+            let note = match state.interrupted() {
+                Some(note) => Note { unsure: self.changed_late(state, batch)?, ..note },
+                None => state.owner(ending),
+            };
             self.make_step(state, batch, note)?;
             for edit in edits {
                 let disk = now.get(&edit.path).copied().flatten().map(|known| known.entry);
@@ -299,15 +305,28 @@ impl Snapshots {
         let Some(over) = over.and_then(|over| over.duration_since(UNIX_EPOCH).ok()) else {
             return (found, Vec::new());
         };
-        let changed = |path: &[u8], known: &Known| {
+        let last = |path: &[u8], known: &Known| {
             let stamp =
                 known.stamp.or_else(|| self.workspace.lstat(as_path(path)).ok().map(|it| look::stamp(&it)));
-            let (seconds, nanos) = stamp.map(|stamp| stamp.ctime).unwrap_or_default();
-            Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0))
+            stamp.map(changed).unwrap_or_default()
         };
         let late;
-        (late, found.files) = found.files.into_iter().partition(|(path, known)| changed(path, known) > over);
+        (late, found.files) = found.files.into_iter().partition(|(path, known)| last(path, known) > over);
         (found, late)
+    }
+
+    /// What is other than in the last step and was changed long after the last sign of a process that is gone.
+    fn changed_late(&self, state: &mut State, batch: &mut Batch) -> io::Result<BTreeSet<Vec<u8>>> {
+        let now = state.seen.write(&self.store, &mut batch.writer)?;
+        let Some(last) = batch.steps.last().or(state.steps.last()) else { return Ok(BTreeSet::new()) };
+        let found = Differences::between(&|id| batch.tree(&self.store, id), last.tree, now)?;
+        Ok(found.files.into_iter().map(|file| file.path).filter(|path| self.is_late(state, path)).collect())
+    }
+
+    fn is_late(&self, state: &State, path: &[u8]) -> bool {
+        let until = state.left.until.and_then(|until| (until + SIGN).duration_since(UNIX_EPOCH).ok());
+        let stat = self.workspace.lstat(as_path(path)).ok();
+        until.zip(stat).is_some_and(|(until, stat)| changed(look::stamp(&stat)) > until)
     }
 
     fn entry_of(&self, batch: &mut Batch, edit: &Edit) -> io::Result<Option<Entry>> {
@@ -357,6 +376,7 @@ impl Snapshots {
         let mut note = Note::new(By::Call(edit.call.clone()), &edit.caller);
         if matches!(edit.after, After::Whatever) {
             note.process = Process::GONE;
+            note.unsure.extend(self.is_late(state, &edit.path).then(|| edit.path.clone()));
         }
         self.make_step(state, batch, note)
     }
@@ -494,6 +514,12 @@ impl Snapshots {
         }
         Ok(whole.write(&self.store, writer)?)
     }
+}
+
+/// When a file was changed last, since the epoch.
+fn changed(stamp: Stamp) -> Duration {
+    let (seconds, nanos) = stamp.ctime;
+    Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0))
 }
 
 /// Calls of which nothing runs any more: a look that begins now finds all that they did.

@@ -16,6 +16,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::SystemTime,
 };
 
 const PREFIX: &str = "calls-";
@@ -66,6 +67,8 @@ pub(super) struct Left {
     pub(super) calls: Vec<(String, Caller)>,
     /// Those among them that were answered and run on.
     behind: BTreeSet<String>,
+    /// When the last of the logs was written to.
+    pub(super) until: Option<SystemTime>,
 }
 
 /// A call of another process.
@@ -250,6 +253,7 @@ impl Pending {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             left.read(&bytes);
+            left.until = left.until.max(file.metadata()?.modified().ok());
             fs::remove_file(entry.path())?;
         }
         Ok(left)

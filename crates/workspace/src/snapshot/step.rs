@@ -45,11 +45,20 @@ pub(super) struct Note {
     pub(super) shared: bool,
     /// What changed too but is too large to be kept, or was out of sight before.
     pub(super) left_out: BTreeSet<Vec<u8>>,
+    /// What changed long after the last sign of the process that was killed meanwhile: perhaps it was somebody else.
+    pub(super) unsure: BTreeSet<Vec<u8>>,
 }
 
 impl Note {
     pub(super) fn new(by: By, caller: &Caller) -> Self {
-        Self { by, caller: caller.clone(), process: Process::own(), shared: false, left_out: BTreeSet::new() }
+        Self {
+            by,
+            caller: caller.clone(),
+            process: Process::own(),
+            shared: false,
+            left_out: BTreeSet::new(),
+            unsure: BTreeSet::new(),
+        }
     }
 
     /// As it stands in a commit.
@@ -72,8 +81,10 @@ impl Note {
         if self.shared {
             out.push_str("\nshared: yes");
         }
-        for path in &self.left_out {
-            let _ = write!(out, "\nleft out: {}", escaped(path));
+        for (what, paths) in [("left out", &self.left_out), ("unsure", &self.unsure)] {
+            for path in paths {
+                let _ = write!(out, "\n{what}: {}", escaped(path));
+            }
         }
         out
     }
@@ -91,13 +102,17 @@ impl Note {
             _ => By::Outside,
         };
         let caller = Caller { session: field("session"), tool: field("tool"), summary: field("summary") };
-        let left_out = fields.lines().filter_map(|line| Some(unescaped(line.strip_prefix("left out: ")?)));
+        let paths = |what: &str| {
+            let named = fields.lines().filter_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
+            named.map(unescaped).collect()
+        };
         Self {
             by,
             caller,
             process: Process::parse(&field("process")),
             shared: field("shared") == "yes",
-            left_out: left_out.collect(),
+            left_out: paths("left out"),
+            unsure: paths("unsure"),
         }
     }
 
@@ -169,7 +184,8 @@ mod tests {
         let caller = Caller { session: "stdio".into(), tool: "Bash".into(), summary: "by: hand".into() };
         for by in [By::Base, By::Outside, By::Call("c:1".into()), By::Undo("c:1".into())] {
             let left_out = [b"a b/%41\n\xff".to_vec(), b"plain".to_vec()].into();
-            let note = Note { shared: true, left_out, ..Note::new(by, &caller) };
+            let unsure = [b"c: d".to_vec()].into();
+            let note = Note { shared: true, left_out, unsure, ..Note::new(by, &caller) };
             assert_eq!(Note::read(&note.message()), note);
         }
         let odd = Caller { summary: "two\nby: undo\ncall: x".into(), ..caller };

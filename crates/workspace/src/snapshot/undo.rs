@@ -56,6 +56,8 @@ struct Delta {
     left_out: BTreeSet<Vec<u8>>,
     /// Files that others changed too, between two changes of the call.
     others: BTreeSet<Vec<u8>>,
+    /// Files of which nobody knows whether the call changed them, or somebody else after its process was killed.
+    unsure: BTreeSet<Vec<u8>>,
     /// Files that others add to: they stay as they are.
     growing: BTreeSet<Vec<u8>>,
     shared: bool,
@@ -265,6 +267,7 @@ impl<'a> Past<'a> {
                 }
             }
             delta.left_out.extend(after.note.left_out.iter().cloned());
+            delta.unsure.extend(after.note.unsure.iter().cloned());
             delta.shared |= after.note.shared;
             delta.last = at + 1;
         }
@@ -310,8 +313,12 @@ impl<'a> Past<'a> {
     fn refuse_conflicts(&self, step: &Step, delta: &Delta) -> Result<(), SnapshotError> {
         let mut files = Vec::new();
         for (path, (before, _)) in &delta.files {
-            if delta.is_of_others(path, self.state.seen.get(path).map(|known| known.entry)) {
+            let now = self.state.seen.get(path).map(|known| known.entry);
+            if delta.is_of_others(path, now) {
                 files.push((to_path(path), self.blame(&step.note.by, path)?));
+            } else if delta.unsure.contains(path) && now != *before {
+                let why = "changed by the call before its server was killed, or by somebody else after that";
+                files.push((to_path(path), why.to_owned()));
             }
             if before.is_some() {
                 for other in in_the_way(self.state, path, delta) {

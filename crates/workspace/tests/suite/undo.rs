@@ -8,6 +8,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -504,6 +505,7 @@ fn undo_child() {
             note(&workspace, &snapshots, "s", "f", "2");
             note(&workspace, &snapshots, "s", "new", "n");
         }
+        "edit" => note(&workspace, &snapshots, "s", "f", "4"),
         "shell" => {
             std::mem::forget(snapshots.begin(&by("s", "Bash")).unwrap());
             fs::write(folder.join("work/f"), "3").unwrap();
@@ -537,11 +539,31 @@ fn a_killed_process_leaves_a_history() {
     let History { place, snapshots, .. } = history;
     drop(snapshots);
     run("shell");
-    let history = History::of(place, true);
+    let mut history = History::of(place, true);
     assert_eq!(history.read("f"), "3");
     let undone = history.undo("s").unwrap();
     assert_eq!(undone.changes, [(Change::Changed, "f".into()), (Change::Deleted, "other".into())]);
     assert_eq!(history.read("f"), "0");
+
+    // Long after that nobody knows whose doing something is.
+    for (how, before) in [("shell", "0"), ("edit", "0")] {
+        drop(history.snapshots);
+        run(how);
+        thread::sleep(Duration::from_secs(4));
+        history.place.write("f", "mine");
+        history.place.write("precious", "mine");
+        history = History::of(history.place, true);
+        let refused = history.undo("s").unwrap_err().to_string();
+        assert!(
+            refused.contains("\nf: changed by the call before its server was killed, or by"),
+            "{refused}"
+        );
+        assert_eq!((history.read("f"), history.read("precious")), ("mine".into(), "mine".into()), "{how}");
+        let force = UndoOptions { force: true, ..PLAIN };
+        history.snapshots.undo(&by("s", "undo"), force).unwrap();
+        assert_eq!(history.read("f"), before, "{how}");
+        let _ = fs::remove_file(history.place.root.join("precious"));
+    }
 }
 
 /// One change of any kind; those that make no sense fail, which is fine.
