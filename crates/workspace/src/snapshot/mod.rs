@@ -419,7 +419,7 @@ impl Snapshots {
                 (Some(known), None) => state.seen.set(path, known),
             }
         }
-        for folder in &come {
+        for folder in come.iter().filter(|folder| !plan.refused(&to_path(folder))) {
             state.seen.set_folder(folder);
         }
         for folder in gone.iter().rev() {

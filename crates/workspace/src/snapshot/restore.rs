@@ -147,6 +147,8 @@ pub(super) struct Plan {
     large: BTreeSet<PathBuf>,
     /// Folders that were made and removed.
     folders: Vec<(Change, PathBuf)>,
+    /// Folders that are nothing to put anything into, whether they are there or not.
+    refused: BTreeSet<PathBuf>,
     /// What the file system said about files that are to be replaced or to go, when they were looked at.
     stamps: HashMap<Vec<u8>, Stamp>,
     /// What is to come, as far as it is written already.
@@ -177,6 +179,7 @@ impl Plan {
             stubborn: false,
             large: BTreeSet::new(),
             folders: Vec::new(),
+            refused: BTreeSet::new(),
             stamps: HashMap::new(),
             written: Written::default(),
         }
@@ -198,6 +201,11 @@ impl Plan {
     /// Folders that were made and removed.
     pub(super) fn folders(&self) -> &[(Change, PathBuf)] {
         &self.folders
+    }
+
+    /// Whether a folder did not come.
+    pub(super) fn refused(&self, folder: &Path) -> bool {
+        self.refused.contains(folder)
     }
 
     /// Whether a file that came is too large for automatic snapshots.
@@ -229,6 +237,7 @@ impl Plan {
             stubborn: true,
             large: BTreeSet::new(),
             folders: Vec::new(),
+            refused: BTreeSet::new(),
             stamps: HashMap::new(),
             written: Written::default(),
         }
@@ -270,6 +279,7 @@ impl Plan {
         let mut ground = Ground::new(workspace);
         for folder in &self.come_folders {
             if ground.refuses(folder).is_some() {
+                self.refused.insert(folder.clone());
                 continue;
             }
             match make_folder(workspace, store, folder).map_err(|errno| failed("make", folder, errno)) {

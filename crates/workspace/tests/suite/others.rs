@@ -6,6 +6,7 @@ use crate::undo::{History, PLAIN, by};
 use std::{
     fs,
     io::{self, BufRead as _, BufReader, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -148,6 +149,22 @@ fn what_was_made_and_is_hidden_since_is_named() {
         ];
         assert_eq!(undone.changes, expected.map(|(change, path)| (change, path.into())), "live {live}");
         assert_eq!((history.read("a"), history.read("lib/d")), ("made".into(), "made".into()));
+    }
+}
+
+/// What undo leaves in a repository that a call made is out of sight: no later call takes it away.
+#[test]
+fn folders_of_a_repository_that_stays_are_not_taken_for_put_back() {
+    for live in [false, true] {
+        let history = History::new(live);
+        history.place.write("a", "one");
+        history.place.write("lib/inner/x", "x");
+        history.call("s", || history.place.write("a", "two"));
+        history.call("s", || history.place.write("lib/.git/HEAD", "ref: refs/heads/main\n"));
+        assert_eq!(history.undo("s").unwrap().left_out, [Path::new("lib")], "live {live}");
+        let lib = history.place.root.join("lib");
+        history.call("s", || fs::set_permissions(&lib, fs::Permissions::from_mode(0o700)).unwrap());
+        assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "a".into())], "live {live}");
     }
 }
 
