@@ -271,6 +271,9 @@ impl Plan {
             }
         }
         for folder in self.gone_folders.iter().rev() {
+            if !rules.is_empty() && walk::leaves_out(workspace, Path::new(""), folder) {
+                continue;
+            }
             // Not empty means that something ignored lives there, which stays.
             if remove_folder(workspace, folder).is_ok() {
                 self.folders.push((Change::RemovedFolder, folder.clone()));

@@ -168,6 +168,28 @@ fn folders_of_a_repository_that_stays_are_not_taken_for_put_back() {
     }
 }
 
+/// A folder without a file, ignored as long as the call had not yet changed the rules.
+#[test]
+fn an_empty_folder_that_was_ignored_before_stays() {
+    for live in [false, true] {
+        let history = History::new(live);
+        let root = &history.place.root;
+        history.place.write(".gitignore", "build/\n");
+        fs::create_dir_all(root.join("build/cache")).unwrap();
+        history.snapshots.create("s", "").unwrap();
+        history.call("s", || {
+            fs::remove_file(root.join(".gitignore")).unwrap();
+            fs::create_dir_all(root.join("new/inner")).unwrap();
+        });
+        let back = [(Change::Created, ".gitignore".into()), (Change::RemovedFolder, "new/inner".into())];
+        assert_eq!(history.undo("s").unwrap().changes, back, "live {live}");
+        assert!(root.join("build/cache").exists() && !root.join("new").exists(), "live {live}");
+        fs::remove_file(root.join(".gitignore")).unwrap();
+        history.snapshots.restore("s", &by("s", "snapshot_restore")).unwrap();
+        assert!(root.join("build/cache").exists(), "live {live}");
+    }
+}
+
 const NUMBERED: &str = "SNAPSHOT_NUMBERED_CHILD";
 
 /// Not a test of its own: the processes of [`processes_of_the_same_number_are_told_apart`].
