@@ -323,9 +323,12 @@ impl Client {
         lock(&self.0.documents).open.contains_key(path)
     }
 
-    /// Shows the server a text in place of a file's, or what it is now.
-    pub fn show(&self, path: &Path, text: &str) {
-        let mut documents = lock(&self.0.documents);
+    /// Shows the server a text in place of a file's, or what it is now. Gives a number for [`Client::put_back`].
+    pub fn show(&self, path: &Path, text: &str) -> u64 {
+        self.show_among(&mut lock(&self.0.documents), path, text)
+    }
+
+    fn show_among(&self, documents: &mut Documents, path: &Path, text: &str) -> u64 {
         documents.clock += 1;
         let clock = documents.clock;
         if let Some(document) = documents.open.get_mut(path) {
@@ -341,7 +344,7 @@ impl Client {
                     }),
                 );
             }
-            return;
+            return clock;
         }
         if documents.open.len() >= OPEN {
             let oldest = documents.open.iter().min_by_key(|(_, document)| document.used);
@@ -357,6 +360,22 @@ impl Client {
                 "uri": to_uri(path), "languageId": language_id(path), "version": 1, "text": text,
             }}),
         );
+        clock
+    }
+
+    /// Shows another text in place of one that was shown under this number, or the file's own, unless the document has
+    /// been shown or closed since.
+    pub fn put_back(&self, shown: u64, path: &Path, text: Option<&str>) {
+        let mut documents = lock(&self.0.documents);
+        if documents.open.get(path).is_none_or(|document| document.used != shown) {
+            return;
+        }
+        if let Some(text) = text {
+            self.show_among(&mut documents, path, text);
+        } else {
+            documents.open.remove(path);
+            self.close(path);
+        }
     }
 
     /// Takes a document back; the file's own text counts again.

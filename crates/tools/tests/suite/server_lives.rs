@@ -357,3 +357,55 @@ async fn a_rename_is_about_the_files_as_they_are() {
     assert_eq!(read("calc.py"), format!("# meddled\n{}", calc.replace("def add(", "def plus(")));
     assert_eq!(read("main.py"), main.replace("add", "plus"));
 }
+
+/// Holds back what asks for mistakes while a file is there.
+const HELD: &str = r#"if b'"textDocument/diagnostic"' in body and os.path.exists("hold.txt"):
+        open("asked.txt", "w").close()
+        while os.path.exists("hold.txt"):
+            pass"#;
+
+/// Feedback shows a server files as they were. Whatever becomes of the edit, nobody is answered about those.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_answered_about_files_as_they_were() {
+    let bench =
+        with_program("held", "basedpyright-langserver", |real, here| between(real, here, HELD, "pass"));
+    let client = bench.client();
+    let ask = json!({"file_path": "main.py", "symbol": "add"});
+    client.ok("find_definition", ask.clone()).await;
+    let (hold, asked) = (bench.root().join("hold.txt"), bench.root().join("asked.txt"));
+    for cancelled in [true, false] {
+        client.ok("Read", json!({"file_path": "calc.py"})).await;
+        bench.write("hold.txt", "");
+        let edit = json!({
+            "file_path": "calc.py", "old_string": "def add(", "new_string": "# one\n# two\ndef add(",
+        });
+        let edit = client.spawn("Edit", edit);
+        until(async || asked.exists().then_some(())).await;
+        let other = bench.client();
+        let question = other.spawn("find_definition", ask.clone());
+        // A question that is sent now is about the file as it was.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if cancelled {
+            edit.cancel.cancel();
+            edit.task.await.unwrap();
+            fs::remove_file(&hold).unwrap();
+        } else {
+            fs::remove_file(&hold).unwrap();
+            edit.task.await.unwrap();
+        }
+        let (line, col) = place(&bench, "calc.py", "add(");
+        let expected = format!("1. calc.py:{line}:{col}  def add(");
+        let text = question.task.await.unwrap().all_text();
+        assert!(text.contains(&expected), "cancelled: {cancelled}: {text}");
+        let text = client.ok("find_definition", ask.clone()).await;
+        assert!(text.contains(&expected), "cancelled: {cancelled}: {text}");
+        fs::remove_file(&asked).unwrap();
+    }
+    let before = fs::read_to_string(bench.root().join("calc.py")).unwrap();
+    let rename = json!({"file_path": "main.py", "symbol": "add", "new_name": "plus", "apply": true});
+    client.ok("rename_symbol", rename).await;
+    assert_eq!(
+        fs::read_to_string(bench.root().join("calc.py")).unwrap(),
+        before.replace("def add(", "def plus(")
+    );
+}

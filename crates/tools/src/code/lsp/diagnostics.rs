@@ -3,6 +3,7 @@
 use super::{
     args::{File, read_tool},
     ask::{owner, ready},
+    past::Then,
     pool::Key,
     running::{InUse, Running},
     show,
@@ -39,7 +40,9 @@ read_tool!(Diagnostics, File, "diagnostics", "Errors and warnings of a file.", d
 async fn diagnostics(call: &Call, args: &File) -> Result<String, Trouble> {
     let ready = ready(call, "diagnostics", &args.file_path).await?;
     let server = &ready.server;
+    let present = server.present().await;
     let mut found = server.in_time(call, server.client.diagnose(&ready.path)).await?;
+    drop(present);
     server.said(&ready.path, &ready.text, &found);
     found.sort_by_key(|one| (one.range.start, one.severity));
     if found.is_empty() {
@@ -195,8 +198,10 @@ impl Warm {
             changed.iter().filter(|was| was.after.is_some()).map(|was| was.file.clone()).collect();
         files.extend(users);
         let paths: Vec<PathBuf> = files.iter().map(|file| server.theirs(file.relative())).collect();
-        let (old, texts) = self.look_back(call, changed, &files, &paths).await?;
+        let (old, texts) = self.before(call, changed, &files, &paths).await?;
+        let present = server.present().await;
         let found = join_all(paths.iter().map(|path| server.client.diagnose(path))).await;
+        drop(present);
         let mut errors = Vec::new();
         for ((((file, path), text), mut old), found) in
             files.iter().zip(&paths).zip(&texts).zip(old).zip(found)
@@ -263,7 +268,7 @@ impl Warm {
 
     /// What the server says of the files without the changes, and their texts with them, which it then knows. What it
     /// said once counts only if nothing else has changed since.
-    async fn look_back(
+    async fn before(
         &self,
         call: &Call,
         changed: &[Was<'_>],
@@ -274,6 +279,10 @@ impl Warm {
         let client = &server.client;
         let before: HashMap<PathBuf, Option<String>> =
             changed.iter().map(|was| (server.theirs(was.file.relative()), was.before.map(plain))).collect();
+        let after: HashMap<PathBuf, String> = changed
+            .iter()
+            .filter_map(|was| Some((server.theirs(was.file.relative()), plain(was.after?))))
+            .collect();
         let stand = server.stand();
         let as_said = |(path, text): (&PathBuf, &Option<String>)| {
             text.as_ref().is_none_or(|text| server.known(path, stand, Some(text)).is_some())
@@ -293,11 +302,16 @@ impl Warm {
         };
         let mut old: Vec<Option<Vec<Diagnostic>>> = paths.iter().map(known).collect();
         if old.iter().any(Option::is_none) {
-            for (path, text) in &before {
-                if let Some(text) = text {
-                    client.show(path, text);
+            let is = |path: &PathBuf| match &texts {
+                Some(texts) => {
+                    paths.iter().zip(texts).find(|(known, _)| *known == path).map(|(_, text)| text.clone())
                 }
-            }
+                None => after.get(path).cloned(),
+            };
+            let then = before
+                .iter()
+                .filter_map(|(path, was)| Some(Then { path: path.clone(), was: was.clone()?, is: is(path) }));
+            let past = server.look_back(then.collect()).await;
             for n in (0..paths.len()).filter(|n| old[*n].is_none()).collect::<Vec<_>>() {
                 if texts.is_none() && !before.contains_key(&paths[n]) {
                     let file = files[n].clone();
@@ -306,9 +320,7 @@ impl Warm {
                 }
                 old[n] = Some(client.diagnose(&paths[n]).await.ok()?);
             }
-            for (path, text) in paths.iter().zip(texts.iter().flatten()) {
-                client.show(path, text);
-            }
+            drop(past);
         }
         if texts.is_none() {
             texts = Some(server.sync(call, files).await.ok()?);

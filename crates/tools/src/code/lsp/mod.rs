@@ -18,6 +18,7 @@ mod installed;
 mod macros;
 mod memory;
 mod names;
+mod past;
 mod pool;
 mod rename;
 mod running;

@@ -59,6 +59,8 @@ pub(crate) struct Running {
     why: Mutex<Option<String>>,
     words: Arc<Mutex<Vec<u8>>>,
     told: Arc<tokio::sync::Mutex<Told>>,
+    /// Held alone while it is shown files as they were.
+    pub(super) present: tokio::sync::RwLock<()>,
     /// How long a look at what there is to tell takes.
     pace: Arc<Pace>,
     /// How long it takes to look for a name in other projects.
@@ -212,6 +214,7 @@ async fn begin(
         why: Mutex::default(),
         words,
         told,
+        present: tokio::sync::RwLock::default(),
         pace: Arc::default(),
         looking: Arc::default(),
         said: Mutex::default(),
@@ -386,11 +389,6 @@ impl Running {
         &self.place.sandbox
     }
 
-    /// Asks; a server that does not answer in time is replaced.
-    pub(super) async fn ask(&self, call: &Call, method: &str, params: Value) -> Result<Value, Trouble> {
-        self.in_time(call, self.client.request(method, params)).await
-    }
-
     /// Where a place leads; nowhere when the server refuses to tell, as it does for files that it does not load.
     pub(super) async fn leads(
         &self,
@@ -415,6 +413,7 @@ impl Running {
                 answer => answer,
             }
         };
+        let _present = self.present().await;
         Ok(locations(&self.in_time(call, asked).await?))
     }
 
@@ -511,7 +510,7 @@ impl Running {
             let kind = told.becomes(relative, text.is_some());
             match text {
                 None => self.client.hide(&path),
-                Some(Some(text)) if open.contains(relative) => self.client.show(&path, text),
+                Some(Some(text)) if open.contains(relative) => drop(self.client.show(&path, text)),
                 Some(_) => {}
             }
             changes.push((path, kind));
