@@ -107,6 +107,11 @@ pub trait Detector: Send + Sync {
         &[]
     }
 
+    /// Whether such a file with this text gathers the project in a folder below its own, too.
+    fn gathers(&self, _text: &str, _folder: &Path) -> bool {
+        true
+    }
+
     /// Files that change when dependencies do, which lie where nobody watches: a language server that does not
     /// follow them itself must start anew.
     fn dependencies(&self) -> &'static [&'static str] {

@@ -6,6 +6,7 @@ mod code;
 mod denylist;
 mod feedback;
 mod files;
+mod freshness;
 mod hooks;
 mod language_servers;
 mod loading;

@@ -28,22 +28,26 @@ impl Key {
     /// The server of a file: that of the nearest project of its language, or of the one that gathers it.
     pub(crate) fn of(call: &Call, detector: &dyn Detector, file: &Path) -> Self {
         let workspace = &call.workspace;
+        let near =
+            |folder: &&Path| detector.markers().iter().any(|name| workspace.is_file(folder.join(name)));
+        let folders = || file.ancestors().skip(1);
+        let nearest = folders().find(near);
         let gathers = |folder: &&Path| {
+            let below =
+                nearest.and_then(|nearest| nearest.strip_prefix(folder).ok()).unwrap_or(Path::new(""));
             detector.gatherers().iter().any(|(name, text)| {
                 let file = folder.join(name);
                 // Most folders have none: opening what may not be there is the cheapest look.
                 match text.is_empty() {
                     true => workspace.is_file(&file),
-                    false => workspace
-                        .bytes_of(&file, 1 << 20)
-                        .is_some_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)),
+                    false => workspace.bytes_of(&file, 1 << 20).is_some_and(|bytes| {
+                        let all = String::from_utf8_lossy(&bytes);
+                        all.contains(text) && detector.gathers(&all, below)
+                    }),
                 }
             })
         };
-        let near =
-            |folder: &&Path| detector.markers().iter().any(|name| workspace.is_file(folder.join(name)));
-        let folders = || file.ancestors().skip(1);
-        let root = folders().find(gathers).or_else(|| folders().find(near)).unwrap_or(Path::new(""));
+        let root = folders().find(gathers).or(nearest).unwrap_or(Path::new(""));
         Self {
             workspace: workspace.name().to_owned(),
             root: root.to_string_lossy().into_owned(),

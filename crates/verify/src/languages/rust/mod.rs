@@ -35,6 +35,10 @@ impl Detector for Rust {
         &[("Cargo.toml", "[workspace]")]
     }
 
+    fn gathers(&self, text: &str, folder: &Path) -> bool {
+        !packages::leaves_out(text, folder)
+    }
+
     fn owns(&self, file: &Path) -> bool {
         file.extension().is_some_and(|extension| extension == "rs")
     }

@@ -3,6 +3,7 @@
 use super::manifest::{Members, members, own, read};
 use crate::Facts;
 use regex::Regex;
+use std::path::Path;
 use toml::{Table, Value};
 
 /// How deep `**` in a member's pattern reaches.
@@ -97,6 +98,21 @@ pub(super) fn packages(facts: &dyn Facts) -> Vec<Package> {
         found.push(Package { name, folder, manifest, by_default });
     }
     found
+}
+
+/// Whether the workspace of a manifest leaves out a folder below it, as cargo has it: what is in an excluded folder is
+/// no member, unless it is in one that is listed as well.
+pub(super) fn leaves_out(manifest: &str, folder: &Path) -> bool {
+    // Most exclude nothing, and need not be read for that.
+    let Some(folder) = folder.to_str().filter(|_| manifest.contains("exclude")) else { return false };
+    let manifest: Table = manifest.parse().unwrap_or_default();
+    let listed = |key: &str| {
+        let list =
+            manifest.get("workspace").and_then(|workspace| workspace.get(key)).and_then(Value::as_array);
+        let mut paths = list.into_iter().flatten().filter_map(Value::as_str).map(|path| normal("", path));
+        paths.any(|path| within(folder, &path))
+    };
+    !folder.is_empty() && listed("exclude") && !listed("members")
 }
 
 /// Whether a folder is another one or lies in it.
@@ -252,4 +268,30 @@ pub(super) fn own_harness(facts: &dyn Facts) -> Vec<(String, String)> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_leaves_out_what_it_excludes_and_does_not_list() {
+        let manifest =
+            "[workspace]\nmembers = [\"a\", \"tools/kept\", \"b/*\"]\nexclude = [\"tools\", \"./fuzz/\"]\n";
+        for (folder, expected) in [
+            ("", false),
+            ("a", false),
+            ("b/one", false),
+            ("tools", true),
+            ("tools/other", true),
+            ("tools/kept", false),
+            ("toolshed", false),
+            ("fuzz", true),
+        ] {
+            assert_eq!(leaves_out(manifest, Path::new(folder)), expected, "{folder}");
+        }
+        assert!(
+            !leaves_out("[workspace]\n", Path::new("tools")) && !leaves_out("exclude = [", Path::new("a"))
+        );
+    }
 }
