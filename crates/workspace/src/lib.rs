@@ -49,7 +49,7 @@ pub use error::{FileError, PathError};
 pub use glob::{GlobError, GlobQuery, GlobReply};
 pub use grep::{Cut as CutHit, FileHits, GrepError, GrepQuery, GrepSummary, HitLine, OutputMode};
 pub use ledger::{Ledger, Stale};
-pub use live::{Changes, LiveOptions, LiveStatus, Mode};
+pub use live::{Changes, Listing, LiveOptions, LiveStatus, Mode};
 pub use look::Kind;
 pub use patch::{PatchError, PatchPlan, PatchReport, PatchedFile, parse as parse_patch};
 pub use path::{ContainedPath, quoted};

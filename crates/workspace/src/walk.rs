@@ -41,6 +41,8 @@ pub(crate) trait Visit: Send {
     fn file(&mut self, folder: BorrowedFd<'_>, path: &Path);
     /// A symlink was found.
     fn link(&mut self, _path: &Path) {}
+    /// Something was found that a rule ignores.
+    fn ignored(&mut self, _path: &Path, _is_folder: bool) {}
     /// Whether a folder below the root that is a repository of its own is entered.
     fn nested_repository(&mut self, _path: &Path) -> bool {
         true
@@ -209,6 +211,7 @@ pub(crate) fn list(
         let path = as_path(&scratch.path);
         let is_folder = kind == FileType::Directory;
         if rules.is_some() && rules::ignored(&rules, path, is_folder) {
+            visitor.ignored(path, is_folder);
             continue;
         }
         if is_folder {

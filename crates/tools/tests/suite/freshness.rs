@@ -2,6 +2,7 @@
 //! workspace leaves out.
 
 use crate::{
+    language_servers::{bash, place},
     support::{Bench, Client, Setup},
     verify::equipment,
 };
@@ -17,6 +18,55 @@ fn bench(files: &[(&str, &str)]) -> Bench {
 
 async fn diagnostics(client: &Client, file: &str) -> String {
     client.ok("diagnostics", json!({"file_path": file})).await
+}
+
+/// Generated code is ignored more often than not.
+#[tokio::test(flavor = "multi_thread")]
+async fn sources_that_rules_ignore_are_seen() {
+    let bench = bench(&[
+        (".gitignore", "gen/\nlater/\n"),
+        ("go.mod", "module example.com/shop\n\ngo 1.22\n"),
+        (
+            "gen/api/api.go",
+            "package api\n\ntype Item struct{ Name string }\n\nfunc New() Item { return Item{} }\n",
+        ),
+        (
+            "main.go",
+            "package main\n\nimport \"example.com/shop/gen/api\"\n\nfunc main() {\n\titem := api.New()\n\tprintln(item.Name)\n}\n",
+        ),
+    ]);
+    let client = bench.client();
+    let ask = json!({"file_path": "main.go", "symbol": "New"});
+    let definition = async || {
+        let (line, col) = place(&bench, "gen/api/api.go", "New(");
+        let text = client.ok("find_definition", ask.clone()).await;
+        assert!(text.contains(&format!("1. gen/api/api.go:{line}:{col}  func New() Item")), "{text}");
+    };
+    definition().await;
+    bash(&client, "sed -i '1i // generated' gen/api/api.go").await;
+    definition().await;
+    bash(
+        &client,
+        "sed -i 's/Name string/Name, Size string/' gen/api/api.go && sed -i 's/item.Name/item.Size/' main.go",
+    )
+    .await;
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.starts_with("no problems in main.go"), "{text}");
+    client.ok("Read", json!({"file_path": "gen/api/api.go"})).await;
+    let edit = json!({"file_path": "gen/api/api.go", "old_string": "Name, Size", "new_string": "Name"});
+    client.ok("Edit", edit).await;
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.contains("item.Size undefined"), "{text}");
+    bash(&client, "sed -i 's/item.Size/item.Name/' main.go").await;
+    // A folder that was not there when the server started.
+    let generate = "mkdir -p later/more && printf 'package more\\n\\nfunc Most() int { return 1 }\\n' > later/more/more.go && \
+                    sed -i 's#^import.*#import (\\n\\t\"example.com/shop/gen/api\"\\n\\t\"example.com/shop/later/more\"\\n)\\n\\nvar _ = more.Most()#' main.go";
+    bash(&client, generate).await;
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.starts_with("no problems in main.go"), "{text}");
+    bash(&client, "sed -i 's/Most/Least/' later/more/more.go").await;
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.contains("undefined: more.Most"), "{text}");
 }
 
 /// A crate that its workspace leaves out is a project of its own.

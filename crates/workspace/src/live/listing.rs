@@ -5,26 +5,56 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
+use rustix::fd::BorrowedFd;
 use rustix::fs::Stat;
 
 use crate::root::Workspace;
-use crate::walk::{self, Reach};
+use crate::walk::{self, Reach, Visit};
 
 /// A change within this time of another may leave the times of a file as they are.
 const YOUNG: Duration = Duration::from_secs(2);
+
+/// What is there, in no order.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Files that no rule ignores, as [`Workspace::files`] gives them.
+    pub files: Vec<(PathBuf, u64)>,
+    /// Files and folders that a rule ignores, and whether it is a folder; what lies in one is not looked at.
+    pub ignored: Vec<(PathBuf, bool)>,
+}
+
+impl Visit for Listing {
+    fn file(&mut self, _: BorrowedFd<'_>, path: &Path) {
+        self.files.push((path.to_owned(), 0));
+    }
+
+    fn ignored(&mut self, path: &Path, is_folder: bool) {
+        self.ignored.push((path.to_owned(), is_folder));
+    }
+}
 
 impl Workspace {
     /// The files that `wanted` lets through and no rule ignores, each with a number that is another when the file has
     /// changed; 0 for one that changed so lately that a further change might not show.
     pub fn files(&self, wanted: &dyn Fn(&Path) -> bool) -> Vec<(PathBuf, u64)> {
+        self.listing(wanted).files
+    }
+
+    /// The same, and what rules ignore.
+    pub fn listing(&self, wanted: &dyn Fn(&Path) -> bool) -> Listing {
         let cancel = AtomicBool::new(false);
         let reach = Reach { start: Path::new(""), depth: usize::MAX, cancel: &cancel };
-        let found = walk::files(self, &reach).into_iter().filter(|path| wanted(path));
-        let marked = found.filter_map(|path| {
-            let mark = mark(&self.lstat(&path).ok()?);
-            Some((path.into_path_buf(), mark))
-        });
-        marked.collect()
+        let mut all = Listing::default();
+        for part in walk::walk(self, &reach, Listing::default) {
+            let found = part.files.into_iter().filter(|(path, _)| wanted(path));
+            all.files.extend(found.filter_map(|(path, _)| {
+                let mark = mark(&self.lstat(&path).ok()?);
+                Some((path, mark))
+            }));
+            all.ignored
+                .extend(part.ignored.into_iter().filter(|(path, is_folder)| *is_folder || wanted(path)));
+        }
+        all
     }
 
     /// Whether a file is no part of the workspace because a rule ignores it, as far as rules and the live workspace

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
+pub use self::listing::Listing;
 pub(crate) use self::need::Need;
 pub(crate) use self::rel::Rel;
 pub(crate) use self::state::Mark;

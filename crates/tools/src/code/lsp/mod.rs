@@ -32,6 +32,7 @@ mod taken;
 mod told;
 mod trouble;
 mod unseen;
+mod unwatched;
 mod users;
 mod workspace_symbols;
 

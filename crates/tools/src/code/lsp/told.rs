@@ -1,6 +1,6 @@
 //! What a server knows of the workspace, and what there is to tell it.
 
-use super::installed::Installed;
+use super::{installed::Installed, unwatched::Unwatched};
 use crate::ToolError;
 use ::lsp::{ChangeKind, OnDisk};
 use ::verify::Detector;
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use workspace::{ContainedPath, Kind as Entry, Version, Workspace};
+use workspace::{ContainedPath, Kind as Entry, Listing, Version, Workspace};
 
 /// How long the index of the workspace is waited for.
 const INDEX: Duration = Duration::from_secs(5);
@@ -32,6 +32,8 @@ pub(super) struct Told {
     manifests: HashMap<PathBuf, Version>,
     /// The packages it began with.
     installed: Installed,
+    /// Sources that no journal tells of.
+    unwatched: Unwatched,
 }
 
 /// What is asked of a look.
@@ -53,6 +55,8 @@ pub(super) struct Stand {
     cursor: Option<u64>,
     /// All files, when all were looked at.
     files: Option<HashMap<PathBuf, u64>>,
+    /// Those that are not watched, when they are others now.
+    unwatched: Option<Unwatched>,
 }
 
 impl Told {
@@ -72,15 +76,20 @@ impl Told {
         });
         let manifests = manifests.collect();
         let installed = Installed::first(workspace, &root, detector.packages());
-        let mut told = Self { detector, root, cursor, files: HashMap::new(), manifests, installed };
-        told.files = told.all(workspace);
+        let unwatched = Unwatched::first(workspace, detector, root.clone(), Vec::new());
+        let mut told =
+            Self { detector, root, cursor, files: HashMap::new(), manifests, installed, unwatched };
+        (told.files, told.unwatched) = told.all(workspace);
         told
     }
 
-    /// The files of the language and those that govern it, as they are.
-    fn all(&self, workspace: &Workspace) -> HashMap<PathBuf, u64> {
+    /// The files of the language and those that govern it, as they are; and those that are not watched.
+    fn all(&self, workspace: &Workspace) -> (HashMap<PathBuf, u64>, Unwatched) {
         let wanted = |path: &Path| self.detector.owns(path) || self.governs(path);
-        workspace.files(&wanted).into_iter().collect()
+        let Listing { files, ignored } = workspace.listing(&wanted);
+        let ignored = ignored.into_iter().map(|(path, _)| path).collect();
+        let unwatched = Unwatched::first(workspace, self.detector, self.root.clone(), ignored);
+        (files.into_iter().collect(), unwatched)
     }
 
     /// Whether a file says how others are to be understood.
@@ -108,18 +117,30 @@ impl Told {
         workspace: &Workspace,
         asked: &Asked<'_>,
     ) -> Result<Option<Seen>, ToolError> {
-        let shown = asked.shown.iter().map(|path| source(workspace, path)).collect::<Result<Vec<_>, _>>()?;
         let changes = self.cursor.and_then(|cursor| workspace.changes_since(cursor));
+        // Read after that: what changes in between is told the next time, and never taken back by an older text.
+        let shown = asked.shown.iter().map(|path| source(workspace, path)).collect::<Result<Vec<_>, _>>()?;
         let cursor = changes.as_ref().map(|changes| changes.cursor);
-        let (paths, files) = match changes.and_then(|changes| changes.paths) {
-            Some(paths) => (paths, None),
+        let (paths, files, unwatched) = match changes.and_then(|changes| changes.paths) {
+            Some(paths) => {
+                let unwatched = match paths
+                    .iter()
+                    .any(|path| path.ends_with(".gitignore") || path.ends_with(".ignore"))
+                {
+                    true => Some(self.all(workspace).1),
+                    false => self.unwatched.look(workspace, &new_and_ignored(workspace, &paths)),
+                };
+                (paths, None, unwatched)
+            }
             // Nobody knows what changed: compare.
             None => {
-                let now = self.all(workspace);
-                (self.differing(&now), Some(now))
+                let (now, unwatched) = self.all(workspace);
+                (self.differing(&now), Some(now), Some(unwatched))
             }
         };
-        let paths: Vec<PathBuf> = paths.into_iter().filter(|path| self.concerns(path)).collect();
+        let others = unwatched.iter().flat_map(|now| self.unwatched.differing(now));
+        let paths: Vec<PathBuf> =
+            paths.into_iter().filter(|path| self.concerns(path)).chain(others).collect();
         // The journal tells of a file rather once too often.
         let depends = |path: &PathBuf| {
             let named = self.detector.dependencies().iter().any(|name| *path == self.root.join(name));
@@ -142,12 +163,12 @@ impl Told {
             let now = place.map(|place| if needed { source(workspace, &place).ok() } else { None });
             changed.insert(relative, now);
         }
-        Ok(Some(Seen { changed, shown, stand: Stand { cursor, files } }))
+        Ok(Some(Seen { changed, shown, stand: Stand { cursor, files, unwatched } }))
     }
 
     /// Files that are not what they were, or may not be.
     fn differing(&self, now: &HashMap<PathBuf, u64>) -> Vec<PathBuf> {
-        let gone = self.files.keys().filter(|path| !now.contains_key(*path));
+        let gone = self.files.keys().filter(|path| !now.contains_key(*path) && !self.unwatched.has(path));
         // 0 is a file that changed so lately that a further change would not show.
         let other = now.iter().filter(|(path, stamp)| **stamp == 0 || self.files.get(*path) != Some(*stamp));
         gone.chain(other.map(|(path, _)| path)).cloned().collect()
@@ -168,7 +189,7 @@ impl Told {
 
     /// What became of a file that changed.
     pub(super) fn becomes(&mut self, relative: &Path, is_there: bool) -> ChangeKind {
-        let known = self.files.contains_key(relative);
+        let known = self.files.contains_key(relative) || self.unwatched.has(relative);
         match (is_there, known) {
             (false, _) => {
                 self.files.remove(relative);
@@ -190,7 +211,19 @@ impl Told {
         if let Some(files) = stand.files {
             self.files = files;
         }
+        if let Some(unwatched) = stand.unwatched {
+            self.unwatched = unwatched;
+        }
     }
+}
+
+/// Folders that are there now and that a rule ignores: of those that come, the journal tells, and no more.
+fn new_and_ignored(workspace: &Workspace, changed: &[PathBuf]) -> Vec<PathBuf> {
+    let folder = |path: &&PathBuf| {
+        workspace.resolve(path).is_ok_and(|place| workspace.kind(&place) == Some(Entry::Folder))
+    };
+    let ignored = |path: &&PathBuf| workspace.leaves_out(&path.join("file"));
+    changed.iter().filter(folder).filter(ignored).cloned().collect()
 }
 
 fn version(workspace: &Workspace, file: &Path) -> Option<Version> {
@@ -287,5 +320,62 @@ mod tests {
                 told.files.insert("changed.rs".into(), 1);
             }
         }
+    }
+
+    /// What a generator writes is mostly ignored, and sources import it all the same.
+    #[test]
+    fn sources_that_rules_ignore_are_compared() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = dir.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        write(".gitignore", "gen/\nnode_modules/\nmade.go\n");
+        for name in
+            ["go.mod", "main.go", "made.go", "gen/a/a.go", "gen/b.go", "gen/b.txt", "node_modules/n.go"]
+        {
+            write(name, "package x\n");
+        }
+        let workspace = Arc::new(Workspace::open("w", dir.path()).unwrap());
+        workspace.go_live_now(LiveOptions::default());
+        let go = Languages::shipped().all().iter().copied().find(|one| one.language() == "go").unwrap();
+        let mut told = Told::first(&workspace, go, PathBuf::new());
+        let changed = |told: &mut Told| {
+            let (all, stand) = changed(told, &workspace);
+            for (path, is_there) in &all {
+                told.becomes(path, *is_there);
+            }
+            told.follow(stand);
+            all.iter().map(|(path, is)| (path.to_str().unwrap().to_owned(), *is)).collect::<Vec<_>>()
+        };
+        assert_eq!(changed(&mut told), []);
+        let there = |name: &str| (name.to_owned(), true);
+        write("gen/a/a.go", "package a // longer\n");
+        write("gen/b.txt", "longer\n");
+        write("made.go", "package x // longer\n");
+        write("node_modules/n.go", "package n // longer\n");
+        assert_eq!(changed(&mut told), [there("gen/a/a.go"), there("made.go")]);
+        write("gen/c/d/new.go", "package d\n");
+        fs::remove_file(dir.path().join("gen/b.go")).unwrap();
+        assert_eq!(changed(&mut told), [("gen/b.go".to_owned(), false), there("gen/c/d/new.go")]);
+        // a folder that was not there
+        fs::remove_dir_all(dir.path().join("gen")).unwrap();
+        let all = changed(&mut told);
+        assert!(
+            ["gen/a/a.go", "gen/c/d/new.go"].iter().all(|gone| all.contains(&((*gone).to_owned(), false)))
+        );
+        write("gen/again.go", "package x\n");
+        assert_eq!(changed(&mut told), [there("gen/again.go")]);
+        write("gen/again.go", "package x // longer\n");
+        assert_eq!(changed(&mut told), [there("gen/again.go")]);
+        // another rule
+        write("out/z.go", "package z\n");
+        assert_eq!(changed(&mut told), [there("out/z.go")]);
+        write(".gitignore", "gen/\nout/\n");
+        changed(&mut told);
+        write("out/z.go", "package z // longer\n");
+        assert_eq!(changed(&mut told), [there("out/z.go")]);
+        assert_eq!(changed(&mut told), []);
     }
 }
