@@ -20,6 +20,33 @@ async fn diagnostics(client: &Client, file: &str) -> String {
     client.ok("diagnostics", json!({"file_path": file})).await
 }
 
+/// What a project extends lies above it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_above_the_project_is_seen() {
+    let options = |strict: bool| {
+        format!(
+            "{{\"compilerOptions\": {{\"strict\": {strict}, \"target\": \"es2022\", \"module\": \"esnext\"}}}}\n"
+        )
+    };
+    let bench = bench(&[
+        ("tsconfig.base.json", &options(false)),
+        ("web/package.json", "{\"name\": \"web\", \"private\": true}\n"),
+        ("web/tsconfig.json", "{\"extends\": \"../tsconfig.base.json\", \"include\": [\"src\"]}\n"),
+        ("web/src/one.ts", "export function one(x) {\n  return x;\n}\n"),
+    ]);
+    let client = bench.client();
+    let fine = diagnostics(&client, "web/src/one.ts").await;
+    assert!(!fine.contains(": error: "), "{fine}");
+    bench.write("tsconfig.base.json", options(true));
+    let text = diagnostics(&client, "web/src/one.ts").await;
+    assert!(
+        text.contains("web/src/one.ts:1:21: error: Parameter 'x' implicitly has an 'any' type"),
+        "{text}"
+    );
+    bench.write("tsconfig.base.json", options(false));
+    assert_eq!(diagnostics(&client, "web/src/one.ts").await, fine);
+}
+
 /// Generated code is ignored more often than not.
 #[tokio::test(flavor = "multi_thread")]
 async fn sources_that_rules_ignore_are_seen() {

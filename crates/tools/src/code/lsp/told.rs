@@ -107,7 +107,8 @@ impl Told {
     fn concerns(&self, path: &Path) -> bool {
         // Builds write more there than a server can be told, and it wrote part of that itself.
         let built = self.detector.language() == "rust" && path.starts_with(self.root.join("target"));
-        let below = path.starts_with(&self.root) || self.detector.owns(path);
+        // What governs a project may lie above or beside it: what `extends` names, the manifests of what it depends on.
+        let below = path.starts_with(&self.root) || self.detector.owns(path) || self.governs(path);
         below && !built && !path.starts_with(".git")
     }
 
