@@ -449,6 +449,25 @@ impl Client {
         Ok(names.unwrap_or_default().iter().filter_map(Value::as_str).map(PathBuf::from).collect())
     }
 
+    /// Makes the project that an open file belongs to what its files say now, where the server does so only for a
+    /// project that is asked about: until then, it does not know what they import.
+    ///
+    /// # Errors
+    /// The server has gone.
+    pub async fn renew_project(&self, path: &Path) -> Result<(), Error> {
+        if self.kind() != Kind::TypeScript {
+            return Ok(());
+        }
+        let params = json!({
+            "command": "typescript.tsserverRequest",
+            "arguments": ["projectInfo", {"file": path.to_string_lossy(), "needFileNameList": false}],
+        });
+        match self.request("workspace/executeCommand", params).await {
+            Err(Error::Gone) => Err(Error::Gone),
+            Ok(_) | Err(Error::Refused { .. }) => Ok(()),
+        }
+    }
+
     /// Asks the server to end; it has two seconds, and whoever owns its process ends it then.
     pub async fn farewell(&self) {
         let _ = timeout(Duration::from_secs(2), self.once("shutdown", &Value::Null)).await;

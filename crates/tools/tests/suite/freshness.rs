@@ -121,3 +121,47 @@ async fn a_crate_that_its_workspace_leaves_out_is_served() {
     let [status] = &bench.host.language_servers()[..] else { panic!("one server") };
     assert_eq!(status.root, "out");
 }
+
+/// A server for TypeScript looks again at what a project imports when it is asked about the project, not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_uses_a_module_that_moved_is_found() {
+    let project = "{\"compilerOptions\": {\"strict\": true, \"target\": \"es2022\", \"module\": \"esnext\", \"moduleResolution\": \"bundler\"}, \"include\": [\"src\"]}\n";
+    let user = |from: &str| {
+        format!("import {{ area }} from \"../../core/src/{from}\";\nexport const a = area(1, 2);\n")
+    };
+    let mut files =
+        vec![("package.json", "{\"name\": \"mono\", \"private\": true, \"workspaces\": [\"packages/*\"]}\n")];
+    let one = user("size");
+    for (file, text) in [
+        ("packages/core/tsconfig.json", project),
+        ("packages/core/src/size.ts", "export function area(a: number, b: number) {\n  return a * b;\n}\n"),
+        ("packages/app/tsconfig.json", project),
+        ("packages/app/src/app.ts", &one),
+        ("packages/ui/tsconfig.json", project),
+        ("packages/ui/src/ui.ts", &one),
+    ] {
+        files.push((file, text));
+    }
+    let bench = bench(&files);
+    let client = bench.client();
+    let ask = |name: &str| json!({"file_path": format!("packages/core/src/{name}.ts"), "symbol": "area"});
+    let known = client.ok("find_references", ask("size")).await;
+    assert!(known.starts_with("Found 5 reference(s)"), "{known}");
+    let shift = |from: &str, to: &str| {
+        format!(
+            "cd packages && mv core/src/{from}.ts core/src/{to}.ts && sed -i 's#src/{from}#src/{to}#' */src/*.ts"
+        )
+    };
+    bash(&client, &shift("size", "measure")).await;
+    let text = client.ok("find_references", ask("measure")).await;
+    assert_eq!(text, known.replace("size.ts", "measure.ts").replace("src/size\"", "src/measure\""));
+    bash(&client, &shift("measure", "extent")).await;
+    let mut rename = ask("extent");
+    rename["new_name"] = json!("surface");
+    rename["apply"] = json!(true);
+    let text = client.ok("rename_symbol", rename).await;
+    for file in ["packages/app/src/app.ts", "packages/ui/src/ui.ts"] {
+        let now = std::fs::read_to_string(bench.root().join(file)).unwrap();
+        assert_eq!(now, user("extent").replace("area", "surface"), "{file}: {text}");
+    }
+}

@@ -195,7 +195,8 @@ pub(super) struct Shown {
     more: Vec<Location>,
 }
 
-/// Shows a server those of its files that it does not know of, the nearest to `near` first.
+/// Shows a server those of its files that it does not know of, the nearest to `near` first; and makes it look again at
+/// what it was shown before.
 pub(super) async fn show(
     call: &Call,
     server: &InUse,
@@ -205,9 +206,8 @@ pub(super) async fn show(
     if !limited(server) || files.is_empty() {
         return Ok(Shown::default());
     }
-    let open: HashSet<PathBuf> = server.client.open().iter().filter_map(|path| server.ours(path)).collect();
     let key = server.key.clone();
-    let own = move |call: &Call| Ok(of_server(call, &key, files.into_iter().filter(|it| !open.contains(it))));
+    let own = move |call: &Call| Ok(of_server(call, &key, files.into_iter()));
     let mut files = call.blocking(own).await?;
     if files.is_empty() {
         return Ok(Shown::default());
@@ -225,14 +225,25 @@ pub(super) async fn show(
     };
     files.retain(|file| !members.contains(file));
     files.sort_by_key(|file| std::cmp::Reverse(shared(file, near)));
+    let (open, mut files): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.into_iter().map(|file| server.theirs(&file)).partition(|path| server.client.is_open(path));
+    // It knows these, but what they import now only once their project was asked about.
+    for path in open.iter().take(SHOWN) {
+        server.in_time(call, server.client.renew_project(path)).await?;
+    }
     let left = files.len().saturating_sub(SHOWN);
     files.truncate(SHOWN);
-    let resolved: Vec<_> = files.iter().filter_map(|file| call.workspace.resolve(file).ok()).collect();
+    let resolved: Vec<_> =
+        files.iter().filter_map(|path| call.workspace.resolve(server.ours(path)?).ok()).collect();
     if !resolved.is_empty() {
         server.sync(call, &resolved).await?;
         server.settle(call).await?;
     }
-    let files = resolved.iter().map(|file| server.theirs(file.relative())).collect();
+    let files = open
+        .into_iter()
+        .take(SHOWN)
+        .chain(resolved.iter().map(|file| server.theirs(file.relative())))
+        .collect();
     let left = Left { files: left, places: Vec::new() };
     Ok(Shown { files, left, more: Vec::new() })
 }
