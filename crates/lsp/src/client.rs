@@ -455,14 +455,22 @@ impl Client {
     /// # Errors
     /// The server has gone.
     pub async fn renew_project(&self, path: &Path) -> Result<(), Error> {
-        if self.kind() != Kind::TypeScript {
-            return Ok(());
-        }
-        let params = json!({
-            "command": "typescript.tsserverRequest",
-            "arguments": ["projectInfo", {"file": path.to_string_lossy(), "needFileNameList": false}],
-        });
-        match self.request("workspace/executeCommand", params).await {
+        let (method, params) = match self.kind() {
+            Kind::TypeScript => (
+                "workspace/executeCommand",
+                json!({
+                    "command": "typescript.tsserverRequest",
+                    "arguments": ["projectInfo", {"file": path.to_string_lossy(), "needFileNameList": false}],
+                }),
+            ),
+            // Any question about what something means will do.
+            Kind::NativeTypeScript => {
+                let start = json!({"line": 0, "character": 0});
+                ("textDocument/definition", json!({"textDocument": {"uri": to_uri(path)}, "position": start}))
+            }
+            _ => return Ok(()),
+        };
+        match self.request(method, params).await {
             Err(Error::Gone) => Err(Error::Gone),
             Ok(_) | Err(Error::Refused { .. }) => Ok(()),
         }

@@ -3,6 +3,7 @@
 
 use crate::{
     language_servers::{bash, place},
+    server_lives::install_typescript_7,
     support::{Bench, Client, Setup},
     verify::equipment,
 };
@@ -125,6 +126,10 @@ async fn a_crate_that_its_workspace_leaves_out_is_served() {
 /// A server for TypeScript looks again at what a project imports when it is asked about the project, not before.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_uses_a_module_that_moved_is_found() {
+    tokio::join!(users_are_found(false), users_are_found(true));
+}
+
+async fn users_are_found(native: bool) {
     let project = "{\"compilerOptions\": {\"strict\": true, \"target\": \"es2022\", \"module\": \"esnext\", \"moduleResolution\": \"bundler\"}, \"include\": [\"src\"]}\n";
     let user = |from: &str| {
         format!("import {{ area }} from \"../../core/src/{from}\";\nexport const a = area(1, 2);\n")
@@ -143,10 +148,14 @@ async fn who_uses_a_module_that_moved_is_found() {
         files.push((file, text));
     }
     let bench = bench(&files);
+    if native {
+        install_typescript_7(&bench);
+    }
     let client = bench.client();
     let ask = |name: &str| json!({"file_path": format!("packages/core/src/{name}.ts"), "symbol": "area"});
     let known = client.ok("find_references", ask("size")).await;
     assert!(known.starts_with("Found 5 reference(s)"), "{known}");
+    assert_eq!(bench.host.language_servers()[0].name == "tsc", native);
     let shift = |from: &str, to: &str| {
         format!(
             "cd packages && mv core/src/{from}.ts core/src/{to}.ts && sed -i 's#src/{from}#src/{to}#' */src/*.ts"

@@ -152,9 +152,8 @@ async fn mistakes_are_explained() {
     assert!(text.contains("pass file_path, line and col, or symbol"), "{text}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn typescript_7_has_a_server_of_its_own() {
-    let bench = equipped("polyglot/web");
+/// Puts a TypeScript 7 into a project.
+pub(crate) fn install_typescript_7(bench: &Bench) {
     let modules = bench.root().join("node_modules");
     let installed = testkit::tools::node_modules().join("typescript7");
     for (file, text) in [
@@ -164,6 +163,12 @@ async fn typescript_7_has_a_server_of_its_own() {
         bench.write(&format!("node_modules/{file}"), text);
     }
     fs::set_permissions(modules.join(".bin/tsc"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typescript_7_has_a_server_of_its_own() {
+    let bench = equipped("polyglot/web");
+    install_typescript_7(&bench);
     let client = bench.client();
     let (line, col) = place(&bench, "src/main.ts", "add(");
     let at = json!({"file_path": "src/main.ts", "line": line, "col": col});
