@@ -290,6 +290,52 @@ async fn python_has_other_servers_too() {
     );
 }
 
+/// A package that is installed in the workspace is none of its sources. ty would rename its uses alone; pylsp does not
+/// find it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_installed_keeps_its_name() {
+    let text = "from tool import Tool, plus\nfrom tool import plus as one_more\n\nprint(one_more(1), plus(2), Tool.size)\n";
+    for program in ["ty", "pylsp"] {
+        let bench = with_program("installed", program, |real, here| {
+            std::os::unix::fs::symlink(real, here).unwrap();
+        });
+        bench.write(".gitignore", ".venv/\n");
+        bench.write(".venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.0\n");
+        let tool = "def plus(a: int) -> int:\n    return a + 1\n\n\nclass Tool:\n    size = 1\n";
+        bench.write(".venv/lib/python3.11/site-packages/tool.py", tool);
+        bench.write("uses.py", text);
+        fs::create_dir_all(bench.root().join(".venv/bin")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin/python3", bench.root().join(".venv/bin/python")).unwrap();
+        let client = bench.client();
+        let rename = |line: u32, name: &str| json!({"file_path": "uses.py", "line": line, "symbol": name, "new_name": "other"});
+        for (line, name) in [(4, "plus"), (4, "size"), (1, "Tool")] {
+            if program == "ty" {
+                let said = client.err("rename_symbol", rename(line, name)).await;
+                let refused = format!(
+                    "rename_symbol: {name} is defined in .venv/lib/python3.11/site-packages/tool.py:"
+                );
+                assert!(said.starts_with(&refused), "{said}");
+            } else {
+                let said = client.ok("rename_symbol", rename(line, name)).await;
+                assert!(said.contains("pylsp does not know where it is defined"), "{said}");
+            }
+        }
+        // A name of its own for what is imported is its own.
+        let said = client.ok("rename_symbol", rename(4, "one_more")).await;
+        assert!(
+            said.contains("+from tool import plus as other") && said.contains("+print(other(1)"),
+            "{program}: {said}"
+        );
+        let said = client
+            .ok("rename_symbol", json!({"file_path": "calc.py", "symbol": "add", "new_name": "sum_up"}))
+            .await;
+        assert!(
+            said.starts_with("Rename → \"sum_up\" would touch 2 file(s)") && !said.contains("does not know"),
+            "{said}"
+        );
+    }
+}
+
 /// Before a question for a new name reaches the server, it changes a file that the answer will be about, once or again
 /// and again.
 const MEDDLE: &str = r#"if b'"textDocument/rename"' in body and os.path.exists("meddle.txt"):

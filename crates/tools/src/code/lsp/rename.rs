@@ -3,7 +3,7 @@
 use super::{
     args::place_args,
     ask::{Spot, spot},
-    identifiers,
+    identifiers, names,
     running::Running,
     shorthand, show, siblings, strangers, taken,
     trouble::{Trouble, twice},
@@ -157,6 +157,7 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     }
     note.push_str(&strangers::left_out(left));
     note.push_str(&unseen::complete(call, spot, &mut files, &args.new_name).await?);
+    note.push_str(&defined(call, spot, &files).await?);
     let (files, standing) = taken::told(call, server, files, &args.new_name).await?;
     note.push_str(&standing);
     let mut known = Vec::new();
@@ -174,6 +175,41 @@ async fn found(call: &Call, args: &Args, spot: &Spot) -> Result<Answer, Trouble>
     let by_others = server.stand() != stand + told.changed.len() as u64;
     let changed = by_others || !files.iter().zip(&told.texts).all(same);
     Ok(Answer { files, changed, note })
+}
+
+/// Refuses what is defined where nothing is to be changed (a package that is installed in the workspace): most servers
+/// do, others give the new name to those who use it. Says, beginning with a line break, that a server does not know.
+async fn defined(call: &Call, spot: &Spot, files: &[Found]) -> Result<String, Trouble> {
+    let server = &spot.ready.server;
+    if server.client.kind() != Kind::Other {
+        return Ok(String::new());
+    }
+    let leads = server.leads(call, spot.ready.file.relative(), spot.position).await?;
+    let (Some(first), Some(word)) = (leads.first(), spot.word()) else {
+        return Ok(format!(
+            "\n{} does not know where it is defined; places that it does not know of keep the name",
+            server.name
+        ));
+    };
+    let edited = |at: &::lsp::Location| {
+        let inside = server.ours(&at.path);
+        let edits = files.iter().filter(|file| inside.as_deref() == Some(file.path.relative()));
+        edits.flat_map(|file| &file.edits).any(|edit| edit.range.start == at.range.start)
+    };
+    if leads.iter().any(edited) {
+        return Ok(String::new());
+    }
+    let inside = server.ours(&first.path);
+    let own =
+        call.blocking(move |call| Ok(inside.is_some_and(|file| !call.workspace.leaves_out(&file)))).await?;
+    let shown = show::places(call, server, std::slice::from_ref(first), None).await;
+    // Of an import under another name, that one alone is meant.
+    let Some(shown) = shown.first().filter(|shown| !own && names::word(&shown.line, &word).is_some()) else {
+        return Ok(String::new());
+    };
+    let why = format!("rename_symbol: {word} is defined in {}, which would keep it", shown.place);
+    let hint = "nothing was written; what is defined there cannot get another name from here";
+    Err(ToolError::with_hint(why, hint).into())
 }
 
 async fn carry_out(call: &Call, args: &Args, server: &Running, files: Vec<Found>) -> Result<String, Trouble> {
