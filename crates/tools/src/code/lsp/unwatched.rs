@@ -14,9 +14,10 @@ const FOLDER: usize = 200;
 const ALL: usize = 600;
 /// Folders of one without any source, where some may come.
 const EMPTY: usize = 20;
-/// Names that are looked at for that.
+/// Names that are looked at for that, and when a server starts.
 const NAMES: usize = 1000;
-/// Folders of packages and caches, which nobody writes sources into; those whose names begin with a dot are as well.
+const SEEN: usize = 5000;
+/// Folders of packages and caches, into which nobody writes sources. Those whose names begin with a dot are left out, too.
 const SKIPPED: [&str; 5] = ["node_modules", "venv", "target", "__pycache__", "site-packages"];
 
 /// Ignored sources, and the ignored folders that may hold some, each with its stamp.
@@ -37,8 +38,12 @@ impl Unwatched {
     ) -> Self {
         ignored.sort();
         let mut all = Self { detector, root, stamps: HashMap::new() };
+        let mut seen = 0;
         for path in ignored {
-            all.add(workspace, &path);
+            seen += all.add(workspace, &path);
+            if seen > SEEN {
+                break;
+            }
         }
         all
     }
@@ -76,8 +81,8 @@ impl Unwatched {
         gone.chain(new).cloned().collect()
     }
 
-    /// Takes in what is at an ignored path, and below it.
-    fn add(&mut self, workspace: &Workspace, path: &Path) {
+    /// Takes in what is at an ignored path, and below it. Says how many names it looked at.
+    fn add(&mut self, workspace: &Workspace, path: &Path) -> usize {
         let mut found = Vec::new();
         let mut next = vec![path.to_owned()];
         let mut seen = 0;
@@ -99,13 +104,14 @@ impl Unwatched {
                 _ => {}
             }
             if seen > NAMES || found.len() > FOLDER || self.stamps.len() + found.len() > ALL {
-                return;
+                return seen;
             }
         }
         let any = found.iter().any(|(_, (kind, _))| *kind == Kind::File);
         if any || found.len() <= EMPTY {
             self.stamps.extend(found);
         }
+        seen
     }
 }
 
