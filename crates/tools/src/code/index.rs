@@ -5,6 +5,7 @@ use crate::call::Pace;
 use ::code::{Facts, Filter, Hit, Index, Language, Reader};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -12,7 +13,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use workspace::{Workspace, quoted};
+use workspace::{ContainedPath, Workspace, quoted};
 
 /// How long a question waits for an index that is being built before it is answered from what is there.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -139,6 +140,16 @@ fn known(path: &Path) -> bool {
     Language::of_path(path).is_some()
 }
 
+/// Takes a file apart; one that a mistake of ours makes impossible is left out, and not the whole index with it.
+fn guarded(reader: &mut Reader, path: &ContainedPath, take: impl FnOnce(&mut Reader) -> Facts) -> Facts {
+    catch_unwind(AssertUnwindSafe(|| take(reader))).unwrap_or_else(|_| {
+        tracing::error!(path = %path, "a file could not be taken apart for search_code");
+        // nobody knows what it was left with
+        *reader = Reader::default();
+        Facts::left_out()
+    })
+}
+
 impl Symbols {
     fn new(workspace: Arc<Workspace>) -> Self {
         let (state, ready, done) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
@@ -218,7 +229,7 @@ impl Symbols {
         let language = Language::of_path(path)?;
         let path = self.workspace.resolve_entry(path).ok()?;
         match self.workspace.read_bytes(&path, LARGEST) {
-            Ok(bytes) => Some(Facts::of(reader, language, &bytes)),
+            Ok(bytes) => Some(guarded(reader, &path, |reader| Facts::of(reader, language, &bytes))),
             Err(_) => (self.workspace.size(&path)? > LARGEST).then(Facts::left_out),
         }
     }
@@ -330,6 +341,17 @@ mod tests {
     use super::*;
     use std::fs;
     use workspace::LiveOptions;
+
+    #[test]
+    fn a_file_that_cannot_be_taken_apart_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open("w", dir.path()).unwrap();
+        let (path, mut reader) = (workspace.resolve("a.go").unwrap(), Reader::default());
+        let facts = guarded(&mut reader, &path, |_| panic!("a probe that panics"));
+        assert!(!facts.complete());
+        let facts = guarded(&mut reader, &path, |it| Facts::of(it, Language::Go, b"package p\n"));
+        assert!(facts.complete());
+    }
 
     /// Rules that are no part of the workspace say what is: the journal tells of the files, not of the rules.
     #[test]
