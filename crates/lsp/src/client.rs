@@ -1,7 +1,11 @@
 //! The connection: requests out, answers in, and what the server tells on the way.
 
+mod documents;
+mod hear;
+
+use self::documents::Documents;
 use crate::{
-    Diagnostic, Encoding, Kind, codec,
+    Diagnostic, Encoding, Kind,
     types::{diagnostics, tsserver_diagnostics},
     uri::to_uri,
 };
@@ -11,19 +15,17 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     sync::{mpsc, oneshot, watch},
     time::{sleep, timeout},
 };
 
-/// Documents that are open at once; those used longest ago are closed.
-const OPEN: usize = 96;
 /// How often a request is made again that the server gave up because something changed.
 const AGAIN: u32 = 40;
 /// How long a sign is waited for that a server may not give.
@@ -106,18 +108,6 @@ struct Published {
     found: Vec<Diagnostic>,
 }
 
-struct Document {
-    version: i64,
-    text: Arc<str>,
-    used: u64,
-}
-
-#[derive(Default)]
-struct Documents {
-    open: HashMap<PathBuf, Document>,
-    clock: u64,
-}
-
 struct Inner {
     hello: Hello,
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -151,7 +141,7 @@ impl Client {
             granted: Mutex::default(),
         });
         tokio::spawn(write_all(lines, into));
-        tokio::spawn(read_all(Arc::downgrade(&inner), from));
+        tokio::spawn(hear::read_all(Arc::downgrade(&inner), from));
         Self(inner)
     }
 
@@ -304,91 +294,6 @@ impl Client {
         lock(&self.0.state).gone
     }
 
-    /// The documents that are open.
-    #[must_use]
-    pub fn open(&self) -> Vec<PathBuf> {
-        lock(&self.0.documents).open.keys().cloned().collect()
-    }
-
-    /// Whether it can be shown files now: a file that is opened before rust-analyzer has found it makes that load the
-    /// project once more.
-    #[must_use]
-    pub fn takes_files(&self) -> bool {
-        self.kind() != Kind::RustAnalyzer || lock(&self.0.state).rested
-    }
-
-    /// Whether a document is open.
-    #[must_use]
-    pub fn is_open(&self, path: &Path) -> bool {
-        lock(&self.0.documents).open.contains_key(path)
-    }
-
-    /// Shows the server a text in place of a file's, or what it is now. Gives a number for [`Client::put_back`].
-    pub fn show(&self, path: &Path, text: &str) -> u64 {
-        self.show_among(&mut lock(&self.0.documents), path, text)
-    }
-
-    fn show_among(&self, documents: &mut Documents, path: &Path, text: &str) -> u64 {
-        documents.clock += 1;
-        let clock = documents.clock;
-        if let Some(document) = documents.open.get_mut(path) {
-            document.used = clock;
-            if *document.text != *text {
-                document.version += 1;
-                document.text = text.into();
-                self.notify(
-                    "textDocument/didChange",
-                    json!({
-                        "textDocument": {"uri": to_uri(path), "version": document.version},
-                        "contentChanges": [{"text": text}],
-                    }),
-                );
-            }
-            return clock;
-        }
-        if documents.open.len() >= OPEN {
-            let oldest = documents.open.iter().min_by_key(|(_, document)| document.used);
-            if let Some(path) = oldest.map(|(path, _)| path.clone()) {
-                documents.open.remove(&path);
-                self.close(&path);
-            }
-        }
-        documents.open.insert(path.to_owned(), Document { version: 1, text: text.into(), used: clock });
-        self.notify(
-            "textDocument/didOpen",
-            json!({"textDocument": {
-                "uri": to_uri(path), "languageId": language_id(path), "version": 1, "text": text,
-            }}),
-        );
-        clock
-    }
-
-    /// Shows another text in place of one that was shown under this number, or the file's own, unless the document has
-    /// been shown or closed since.
-    pub fn put_back(&self, shown: u64, path: &Path, text: Option<&str>) {
-        let mut documents = lock(&self.0.documents);
-        if documents.open.get(path).is_none_or(|document| document.used != shown) {
-            return;
-        }
-        if let Some(text) = text {
-            self.show_among(&mut documents, path, text);
-        } else {
-            documents.open.remove(path);
-            self.close(path);
-        }
-    }
-
-    /// Takes a document back; the file's own text counts again.
-    pub fn hide(&self, path: &Path) {
-        if lock(&self.0.documents).open.remove(path).is_some() {
-            self.close(path);
-        }
-    }
-
-    fn close(&self, path: &Path) {
-        self.notify("textDocument/didClose", json!({"textDocument": {"uri": to_uri(path)}}));
-    }
-
     /// The server is to look for sources once more before it is believed again.
     pub(crate) fn expect_look(&self) {
         let mut state = lock(&self.0.state);
@@ -511,170 +416,6 @@ async fn write_all(mut lines: mpsc::UnboundedReceiver<Vec<u8>>, mut into: impl A
     }
 }
 
-async fn read_all(client: Weak<Inner>, from: impl AsyncRead + Unpin) {
-    let mut from = BufReader::with_capacity(64 << 10, from);
-    loop {
-        let message = codec::read(&mut from).await;
-        let Some(inner) = client.upgrade() else { return };
-        match message {
-            Ok(Some(message)) => match serde_json::from_slice(&message) {
-                Ok(message) => inner.take(message),
-                Err(error) => tracing::debug!("a language server sent no JSON: {error}"),
-            },
-            ended => {
-                if let Err(error) = ended {
-                    tracing::debug!("reading from a language server: {error}");
-                }
-                lock(&inner.state).end();
-                inner.news.send_modify(|news| *news += 1);
-                return;
-            }
-        }
-    }
-}
-
-impl Inner {
-    fn send(&self, message: &Value) {
-        // A server that has gone is noticed by the reader.
-        let _ = self.out.send(codec::frame(message.to_string().as_bytes()));
-    }
-
-    fn take(&self, mut message: Value) {
-        let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
-        let id = message.get("id").cloned();
-        match (method, id) {
-            (Some(method), Some(id)) => {
-                let params = message.get("params").unwrap_or(&Value::Null);
-                let answer = match self.answer(&method, params) {
-                    Some(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-                    None => {
-                        let error = json!({"code": -32601, "message": format!("{method}: not offered")});
-                        json!({"jsonrpc": "2.0", "id": id, "error": error})
-                    }
-                };
-                self.send(&answer);
-            }
-            (Some(method), None) => {
-                self.note(&method, message.get("params").unwrap_or(&Value::Null));
-                self.news.send_modify(|news| *news += 1);
-            }
-            (None, id) => {
-                let waiting =
-                    id.and_then(|id| id.as_i64()).and_then(|id| lock(&self.state).pending.remove(&id));
-                let Some(waiting) = waiting else { return };
-                let answer = match message.get("error") {
-                    Some(error) => Err(Error::Refused {
-                        code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
-                        message: error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                    }),
-                    None => Ok(message.get_mut("result").map(Value::take).unwrap_or_default()),
-                };
-                let _ = waiting.send(answer);
-            }
-        }
-    }
-
-    /// What a server asks of a client; `None` for what this one does not do.
-    fn answer(&self, method: &str, params: &Value) -> Option<Value> {
-        Some(match method {
-            "workspace/configuration" => {
-                let items = params.get("items").and_then(Value::as_array).map(Vec::as_slice);
-                items.unwrap_or_default().iter().map(|item| self.configuration(item)).collect()
-            }
-            "workspace/workspaceFolders" => {
-                json!([{"uri": to_uri(&self.hello.root), "name": "workspace"}])
-            }
-            // Only our own tools write.
-            "workspace/applyEdit" => json!({"applied": false}),
-            "window/showDocument" => json!({"success": false}),
-            "client/registerCapability" => {
-                let all = params.get("registrations").and_then(Value::as_array).map(Vec::as_slice);
-                let methods = all.unwrap_or_default().iter().filter_map(|one| one.get("method")?.as_str());
-                let mut state = lock(&self.state);
-                // The one that matters: who offers it this way offers nothing at the beginning.
-                if methods.into_iter().any(|method| method == "textDocument/diagnostic") {
-                    state.registered.insert("diagnosticProvider".to_owned());
-                }
-                Value::Null
-            }
-            "client/unregisterCapability"
-            | "window/workDoneProgress/create"
-            | "window/showMessageRequest"
-            | "workspace/diagnostic/refresh"
-            | "workspace/semanticTokens/refresh"
-            | "workspace/inlayHint/refresh"
-            | "workspace/codeLens/refresh" => Value::Null,
-            _ => return None,
-        })
-    }
-
-    /// A section of the configuration: that of the options, or all of them where a server's section is its own.
-    fn configuration(&self, item: &Value) -> Value {
-        let section = item.get("section").and_then(Value::as_str).unwrap_or_default();
-        let options = &self.hello.options;
-        let named = section.split('.').try_fold(options, |value, name| value.get(name));
-        match (named, self.hello.kind) {
-            (Some(named), _) => named.clone(),
-            (None, Kind::Pyright | Kind::Other) => Value::Null,
-            (None, _) => options.clone(),
-        }
-    }
-
-    fn note(&self, method: &str, params: &Value) {
-        let text = |value: &Value, name: &str| {
-            value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let mut state = lock(&self.state);
-        match method {
-            "$/progress" => {
-                let (Some(token), Some(value)) = (params.get("token"), params.get("value")) else { return };
-                let token = token.to_string();
-                match value.get("kind").and_then(Value::as_str) {
-                    Some("begin") => {
-                        let work = Work { title: text(value, "title"), message: text(value, "message") };
-                        state.works.insert(token, work);
-                    }
-                    Some("report") => {
-                        if let Some(work) = state.works.get_mut(&token) {
-                            work.message = text(value, "message");
-                        }
-                    }
-                    _ => {
-                        state.works.remove(&token);
-                        state.loads += 1;
-                    }
-                }
-            }
-            "experimental/serverStatus" => {
-                state.quiescent = params.get("quiescent").and_then(Value::as_bool);
-                state.rested |= state.quiescent == Some(true);
-                let bad = params.get("health").and_then(Value::as_str).is_some_and(|health| health != "ok");
-                state.trouble = bad.then(|| text(params, "message")).filter(|why| !why.is_empty());
-            }
-            "textDocument/publishDiagnostics" => {
-                let version = params.get("version").and_then(Value::as_i64);
-                state
-                    .published
-                    .insert(text(params, "uri"), Published { version, found: diagnostics(params) });
-            }
-            "window/logMessage" => {
-                let said = text(params, "message");
-                // pyright counts them each time it has looked.
-                if said.contains("source file") && (said.contains("Found ") || said.starts_with("No ")) {
-                    state.scans += 1;
-                }
-                // typescript-language-server stays when a signal ended the one behind it, and answers everything with
-                // nothing. It says so, as an error, which it always tells, before it answers what was asked.
-                if self.hello.kind == Kind::TypeScript && said.contains("[tsserver] Exited") {
-                    state.end();
-                }
-                tracing::debug!("language server: {said}");
-            }
-            _ => {}
-        }
-    }
-}
-
 /// What this client can do.
 fn capabilities() -> Value {
     json!({
@@ -701,23 +442,4 @@ fn capabilities() -> Value {
             "diagnostic": {"dynamicRegistration": true},
         },
     })
-}
-
-/// The protocol's name for the language of a file.
-fn language_id(path: &Path) -> &'static str {
-    match path.extension().and_then(|end| end.to_str()).unwrap_or_default() {
-        "go" => "go",
-        "rs" => "rust",
-        "py" | "pyi" => "python",
-        "ts" | "mts" | "cts" => "typescript",
-        "tsx" => "typescriptreact",
-        "jsx" => "javascriptreact",
-        "js" | "mjs" | "cjs" => "javascript",
-        _ => match path.file_name().and_then(|name| name.to_str()) {
-            Some("go.mod") => "go.mod",
-            Some("go.sum") => "go.sum",
-            Some("go.work") => "go.work",
-            _ => "plaintext",
-        },
-    }
 }
