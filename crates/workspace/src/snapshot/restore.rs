@@ -1,32 +1,27 @@
 //! Making the disk look like a tree, so that a crash in the middle loses nothing.
 
+mod ground;
+mod hand;
+
+pub(super) use self::ground::{Ground, in_place};
+use self::hand::{Coming, Hand, write_all};
+
 use super::{
     SnapshotError,
-    history::AUTOMATIC_LIMIT,
-    object::{Entry, Mode, Oid},
-    packed::Inflater,
+    object::Oid,
     store::{Draft, Fresh, Store},
     to_path,
     tree::{Difference, Differences, Folder, Stamp},
     written::Written,
 };
-use crate::{
-    Workspace,
-    beneath::split,
-    guarded::{self, Gits},
-    spread::spread,
-    temp::Temp,
-    walk,
-    write::keep_owner,
-};
+use crate::{Workspace, beneath::split, guarded, walk};
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, FileType, Mode as Bits, OFlags},
+    fs::{AtFlags, Mode as Bits},
     io::Errno,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    ffi::OsStr,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -36,10 +31,6 @@ use std::{
 /// Up to this many files each is written aside and put in its place whole; more are written over, with one barrier
 /// for all. The intent on disk makes up for a crash in between.
 const ONE_BY_ONE: usize = 100;
-/// Files that a thread takes at a time: of many, and of few.
-const SHARE: usize = 32;
-const FEW: usize = 5;
-
 /// What happened to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
@@ -153,15 +144,6 @@ pub(super) struct Plan {
     stamps: HashMap<Vec<u8>, Stamp>,
     /// What is to come, as far as it is written already.
     written: Written,
-}
-
-/// A file that is to come.
-struct Coming {
-    path: PathBuf,
-    entry: Entry,
-    was_there: bool,
-    /// What is replaced, where that can be told.
-    stamp: Option<Stamp>,
 }
 
 impl Plan {
@@ -399,86 +381,9 @@ impl Plan {
     }
 }
 
-/// What something that no snapshot holds is, in the place of a file that is to come.
-pub(super) fn in_place(
-    workspace: &Workspace,
-    path: &Path,
-    stat: &rustix::fs::Stat,
-    same_rules: bool,
-) -> Change {
-    let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
-    if is_folder || walk::leaves_out_file(workspace, path) {
-        return Change::KeptIgnored;
-    }
-    match super::look::mode(stat) {
-        None => Change::KeptSpecial,
-        Some(_) if same_rules => Change::KeptUnknown,
-        Some(_) => Change::KeptIgnored,
-    }
-}
-
-/// Folders into which nothing is put, as far as was asked.
-pub(super) struct Ground<'a> {
-    workspace: &'a Workspace,
-    gits: Gits,
-    known: HashMap<PathBuf, Option<Change>>,
-}
-
-impl<'a> Ground<'a> {
-    pub(super) fn new(workspace: &'a Workspace) -> Self {
-        Self { workspace, gits: Gits::of(workspace), known: HashMap::new() }
-    }
-
-    /// Why a file may not be put in its place, whatever stands there.
-    pub(super) fn refuses_file(&mut self, path: &Path) -> Option<Change> {
-        if self.gits.own(path) {
-            return Some(Change::KeptRepository);
-        }
-        self.refuses(path.parent().unwrap_or(Path::new("")))
-    }
-
-    /// Why nothing may be put into a folder, whether it is there or not.
-    fn refuses(&mut self, folder: &Path) -> Option<Change> {
-        let above = folder.parent()?;
-        if let Some(known) = self.known.get(folder) {
-            return *known;
-        }
-        let own = self.gits.own(folder).then_some(Change::KeptRepository);
-        let why = own.or_else(|| self.refuses(above)).or_else(|| {
-            let stat = self.workspace.lstat(folder).ok()?;
-            match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => {
-                    self.workspace.has_repository(folder).then_some(Change::KeptRepository)
-                }
-                FileType::RegularFile | FileType::Symlink => Some(Change::KeptIgnored),
-                _ => Some(Change::KeptSpecial),
-            }
-        });
-        self.known.insert(folder.to_owned(), why);
-        why
-    }
-}
-
 /// Whether a file says what is ignored.
 pub(super) fn decides(path: &Path) -> bool {
     path.ends_with(".gitignore") || path.ends_with(".ignore")
-}
-
-/// Writes files; who did.
-fn write_all<'a>(
-    begin: impl Fn() -> Hand<'a> + Sync,
-    files: &[Coming],
-    many: bool,
-    stubborn: bool,
-) -> Result<Vec<Hand<'a>>, SnapshotError> {
-    type Done = Result<(), SnapshotError>;
-    let work = |hand: &mut Hand<'_>, part: &[Coming]| -> Result<Done, SnapshotError> {
-        let mut put = part.iter().map(|coming| hand.put(coming));
-        if stubborn { Ok(put.fold(Ok(()), Result::and)) } else { put.try_for_each(|done| done).map(Ok) }
-    };
-    let share = if many { SHARE } else { FEW };
-    let (done, hands) = spread(files, share, begin, work)?;
-    done.into_iter().collect::<Done>().map(|()| hands)
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> SnapshotError {
@@ -527,159 +432,5 @@ fn make_folder(workspace: &Workspace, store: &Store, path: &Path) -> Result<bool
     match rustix::fs::mkdirat(folder, &name, Bits::from_raw_mode(bits)) {
         Err(Errno::EXIST) => Ok(false),
         done => done.map(|()| true),
-    }
-}
-
-/// Puts files in their places, one after another; quicker when those of a folder come together.
-struct Hand<'a> {
-    workspace: &'a Workspace,
-    store: &'a Store,
-    written: &'a Written,
-    tools: Inflater,
-    /// There are many: they are written over where they can be, and synced all at once.
-    many: bool,
-    /// The folder of the last file.
-    folder: Option<(PathBuf, Arc<OwnedFd>)>,
-    /// What is to be synced by itself.
-    fresh: Fresh,
-    /// What is too large for automatic snapshots.
-    large: Vec<PathBuf>,
-    /// What was changed since it was looked at.
-    newer: Vec<PathBuf>,
-}
-
-/// How a file is written over.
-enum Over {
-    /// It now has this size.
-    Done(u64),
-    /// It cannot be.
-    Refused,
-    /// It is no longer what it was.
-    Newer,
-}
-
-impl<'a> Hand<'a> {
-    fn new(workspace: &'a Workspace, store: &'a Store, written: &'a Written, many: bool) -> Self {
-        Self {
-            workspace,
-            store,
-            written,
-            tools: Inflater::new(),
-            many,
-            folder: None,
-            fresh: Fresh::default(),
-            large: Vec::new(),
-            newer: Vec::new(),
-        }
-    }
-
-    fn put(&mut self, coming: &Coming) -> Result<(), SnapshotError> {
-        let path = &coming.path;
-        let failed = |source| SnapshotError::Io { action: format!("restore {}", path.display()), source };
-        if !self.write(coming).map_err(failed)? {
-            self.newer.push(path.clone());
-        }
-        Ok(())
-    }
-
-    /// `false`: what was to be replaced is no longer what was looked at.
-    fn write(&mut self, coming: &Coming) -> io::Result<bool> {
-        let Coming { path, entry, stamp, .. } = coming;
-        let above = path.parent().unwrap_or(Path::new(""));
-        let (folder, name) = match (&self.folder, path.file_name()) {
-            (Some((last, folder)), Some(name)) if last == above && !guarded::in_git(path) => {
-                (Arc::clone(folder), name.to_owned())
-            }
-            _ => {
-                let (folder, name) = parent(self.workspace, path)?;
-                let folder = Arc::new(folder);
-                self.folder = Some((above.to_owned(), Arc::clone(&folder)));
-                (folder, name)
-            }
-        };
-        if self.many && entry.mode == Mode::File {
-            match self.write_over(&folder, &name, coming)? {
-                Over::Done(size) => {
-                    self.measure(path, size);
-                    return Ok(true);
-                }
-                Over::Newer => return Ok(false),
-                Over::Refused => {}
-            }
-        }
-        let there = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
-        if is_newer(there.as_ref(), stamp.as_ref()) {
-            return Ok(false);
-        }
-        if entry.mode == Mode::Symlink {
-            let mut target = Vec::new();
-            self.store.copy(&entry.id, &mut self.tools, &mut target)?;
-            match rustix::fs::unlinkat(&folder, &name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            rustix::fs::symlinkat(crate::beneath::as_path(&target), &folder, &name)?;
-            return Ok(true);
-        }
-        let there = there.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-        let mut bits = {
-            let narrow = self.store.narrow();
-            let kept = |stat: &rustix::fs::Stat| narrow.kept(path, &entry.id, stat.st_mode & 0o7777);
-            there.as_ref().map_or_else(|| narrow.bits(path, &entry.id), kept)
-        };
-        bits = if entry.mode == Mode::Executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
-        let (temp, size) = match self.written.take(path) {
-            Some((file, size)) => (Temp::of(file, Arc::clone(&folder)), size),
-            None => {
-                let mut temp = Temp::create(Arc::clone(&folder))?;
-                let (_, size) = self.store.copy(&entry.id, &mut self.tools, &mut temp.file)?;
-                (temp, size)
-            }
-        };
-        self.measure(path, size);
-        if let Some(old) = &there {
-            keep_owner(&temp.file, old)?;
-        }
-        rustix::fs::fchmod(&temp.file, Bits::from_raw_mode(bits))?;
-        if !self.many {
-            self.fresh.files.push(temp.file.try_clone()?);
-        }
-        if there.is_some() {
-            self.fresh.replaced.extend(self.store.keep_a_while(&folder, &name));
-        }
-        temp.publish_over(&name)?;
-        Ok(true)
-    }
-
-    fn measure(&mut self, path: &Path, size: u64) {
-        if size > AUTOMATIC_LIMIT {
-            self.large.push(path.to_owned());
-        }
-    }
-
-    /// Writes over a file where that can be done: freeing a file's blocks costs more than writing over them. What runs,
-    /// has another name, or could be read by more than are to read it, is to be replaced.
-    fn write_over(&mut self, folder: &OwnedFd, name: &OsStr, coming: &Coming) -> io::Result<Over> {
-        let Coming { path, entry: Entry { id, .. }, stamp, .. } = coming;
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::openat(folder, name, flags, Bits::empty()) else {
-            return Ok(Over::Refused);
-        };
-        let stat = rustix::fs::fstat(&file)?;
-        if is_newer(Some(&stat), stamp.as_ref()) {
-            return Ok(Over::Newer);
-        }
-        let plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 == 0;
-        // What not everybody may read must not stand for a moment where they may.
-        let wider = self.store.narrow().kept(path, id, stat.st_mode) != stat.st_mode;
-        if !plain || wider || stat.st_nlink != 1 || stat.st_mode & 0o200 == 0 {
-            return Ok(Over::Refused);
-        }
-        let mut file = File::from(file);
-        let (_, size) = self.store.copy(id, &mut self.tools, &mut file)?;
-        if stat.st_size.cast_unsigned() > size {
-            file.set_len(size)?;
-        }
-        Ok(Over::Done(size))
     }
 }
