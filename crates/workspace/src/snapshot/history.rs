@@ -16,9 +16,11 @@ use super::{
     step::{By, Note, Step},
     store::{Draft, Fresh, Store, Wait},
     sweep::Found,
-    tree::{Differences, Known, Stamp},
+    tree::{Differences, Folder, Known, Stamp},
+    undo::above,
 };
 use crate::{ContainedPath, Workspace, beneath::as_path, walk};
+use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
@@ -219,9 +221,17 @@ impl Snapshots {
             caller: caller.clone(),
             path: relative.as_os_str().as_bytes().to_vec(),
             before: before.filter(|_| kept).map(|before| (mode.unwrap_or(Mode::File), before.to_vec())),
+            made: if before.is_none() { self.missing_above(relative) } else { None },
             after: After::InFlight,
         })?;
         Ok(Noted { call })
+    }
+
+    /// The outermost folder above a file that is not there yet.
+    fn missing_above(&self, path: &Path) -> Option<Vec<u8>> {
+        let missing = |folder: &&Path| matches!(self.workspace.lstat(folder), Err(Errno::NOENT));
+        let above = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        above.take_while(missing).last().map(|folder| folder.as_os_str().as_bytes().to_vec())
     }
 
     /// The file was changed to `after`, or was not changed at all.
@@ -271,6 +281,7 @@ impl Snapshots {
                 let before = self.entry_of(batch, edit)?;
                 state.put(&edit.path, before.map(|entry| Known { entry, stamp: None }));
             }
+            let made = without_made(state, edits);
             let note = match state.interrupted() {
                 Some(note) => Note { unsure: self.changed_late(state, batch)?, ..note },
                 None => state.owner(ending),
@@ -283,6 +294,8 @@ impl Snapshots {
             for (path, known) in now {
                 state.put(path, known);
             }
+            // What no edit that is kept came into is there all the same.
+            made.iter().for_each(|folder| state.seen.set_folder(folder));
         }
         state.heed_told(ending);
         let note = state.owner(ending);
@@ -514,6 +527,22 @@ impl Snapshots {
         }
         Ok(whole.write(&self.store, writer)?)
     }
+}
+
+/// Takes folders away that files of edits were the first in, as far as nothing else is in them; which.
+fn without_made(state: &mut State, edits: &[Edit]) -> Vec<Vec<u8>> {
+    let made = edits.iter().filter_map(|edit| Some((edit.made.as_ref()?, &edit.path)));
+    let made: BTreeSet<&[u8]> =
+        made.flat_map(|(made, path)| above(path).filter(|folder| folder.len() >= made.len())).collect();
+    let mut gone = Vec::new();
+    // A folder comes before what is in it.
+    for folder in made.into_iter().rev() {
+        if state.seen.folder(folder).map(Folder::everything).is_some_and(|inside| inside.is_empty()) {
+            state.seen.remove(folder);
+            gone.push(folder.to_vec());
+        }
+    }
+    gone
 }
 
 /// When a file was changed last, since the epoch.

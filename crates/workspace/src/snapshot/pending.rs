@@ -44,6 +44,8 @@ pub(super) struct Edit {
     pub(super) path: Vec<u8>,
     /// What was there.
     pub(super) before: Option<(Mode, Vec<u8>)>,
+    /// The outermost folder that was not there, when the file is the first in it.
+    pub(super) made: Option<Vec<u8>>,
     pub(super) after: After,
 }
 
@@ -113,6 +115,8 @@ impl Pending {
         if let Some((mode, content)) = &edit.before {
             record.field(if *mode == Mode::Executable { b"x" } else { b"f" });
             record.field(content);
+        } else if let Some(made) = &edit.made {
+            record.field(made);
         }
         let mut inner = self.lock();
         inner.append(&self.path, &record.finish())?;
@@ -385,9 +389,12 @@ impl Left {
             }
             b'E' => {
                 let path = fields.get(4)?.to_vec();
-                let mode =
-                    fields.get(5).map(|mode| if *mode == b"x" { Mode::Executable } else { Mode::File });
-                let before = mode.and_then(|mode| Some((mode, fields.get(6)?.to_vec())));
+                let mode = |mode: &[u8]| if mode == b"x" { Mode::Executable } else { Mode::File };
+                let (before, made) = match fields.get(5..).unwrap_or_default() {
+                    [bits, content, ..] => (Some((mode(bits), content.to_vec())), None),
+                    [made] => (None, Some(made.to_vec())),
+                    [] => (None, None),
+                };
                 // What the one before left is what this one found.
                 if let Some(last) = self.edits.iter_mut().rev().find(|edit| edit.path == path) {
                     last.after = match &before {
@@ -395,7 +402,7 @@ impl Left {
                         None => After::Nothing,
                     };
                 }
-                self.edits.push(Edit { call, caller, path, before, after: After::Whatever });
+                self.edits.push(Edit { call, caller, path, before, made, after: After::Whatever });
             }
             _ => return None,
         }
@@ -416,6 +423,7 @@ mod tests {
             caller: caller("Edit"),
             path: b"f".to_vec(),
             before: before.map(|text| (Mode::File, text.as_bytes().to_vec())),
+            made: Some(b"folder".to_vec()).filter(|_| before.is_none()),
             after: After::InFlight,
         };
         let pending = Pending::new(folder.path());
@@ -435,6 +443,11 @@ mod tests {
         assert_eq!(left.edits.len(), 2);
         assert!(matches!(&left.edits[0].after, After::Content(content) if &content[..] == b"one"));
         assert!(matches!(left.edits[1].after, After::Whatever));
+        assert_eq!((&left.edits[0].before, left.edits[0].made.as_deref()), (&None, Some(&b"folder"[..])));
+        assert_eq!(
+            (&left.edits[1].before, &left.edits[1].made),
+            (&Some((Mode::File, b"one".to_vec())), &None)
+        );
         for end in 0..bytes.len() {
             Left::default().read(&bytes[..end]);
         }

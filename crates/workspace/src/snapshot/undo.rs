@@ -364,6 +364,6 @@ fn in_the_way(state: &State, path: &[u8], delta: &Delta) -> Vec<Vec<u8>> {
 }
 
 /// The folders in which a path lies, but for the root.
-fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
 }

@@ -130,6 +130,33 @@ fn calls_go_back_one_by_one() {
     }
 }
 
+/// Also by the first calls of a process, and by one that was killed: nobody looked at the disk before them.
+#[test]
+fn folders_made_for_the_first_file_go_with_it() {
+    for live in [false, true] {
+        let mut history = History::new(live);
+        history.place.write("f", "0");
+        fs::create_dir(history.place.root.join("empty")).unwrap();
+        let before = history.place.state();
+        for killed in [false, true] {
+            if killed {
+                drop(history.snapshots);
+                be_killed(&history.place, "folders");
+                history = History::of(history.place, live);
+            } else {
+                history.edit("s", "n/m/a", "1");
+                history.edit("s", "n/b", "2");
+                history.edit("s", "empty/c", "3");
+            }
+            assert_eq!(history.read("n/m/a"), "1");
+            for _ in 0..3 {
+                history.undo("s").unwrap();
+            }
+            assert_eq!(history.place.state(), before, "live {live}, killed {killed}");
+        }
+    }
+}
+
 /// Also when another call looks at the disk while the file is being written.
 #[test]
 fn a_folder_made_for_a_file_goes_with_it() {
@@ -505,6 +532,11 @@ fn undo_child() {
             note(&workspace, &snapshots, "s", "f", "2");
             note(&workspace, &snapshots, "s", "new", "n");
         }
+        "folders" => {
+            note(&workspace, &snapshots, "s", "n/m/a", "1");
+            note(&workspace, &snapshots, "s", "n/b", "2");
+            note(&workspace, &snapshots, "s", "empty/c", "3");
+        }
         "edit" => note(&workspace, &snapshots, "s", "f", "4"),
         "shell" => {
             std::mem::forget(snapshots.begin(&by("s", "Bash")).unwrap());
@@ -517,18 +549,20 @@ fn undo_child() {
     std::process::abort();
 }
 
+/// Another process works there, and is killed.
+fn be_killed(place: &Place, how: &str) {
+    let folder = place.root.parent().unwrap();
+    fs::write(folder.join("how"), how).unwrap();
+    let mut child = myself("undo::undo_child", KILLED, folder);
+    let status = child.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), None, "it was to be killed");
+}
+
 #[test]
 fn a_killed_process_leaves_a_history() {
     let place = Place::new();
     place.write("f", "0");
-    let folder = place.root.parent().unwrap().to_owned();
-    let run = |how: &str| {
-        fs::write(folder.join("how"), how).unwrap();
-        let mut child = myself("undo::undo_child", KILLED, &folder);
-        let status = child.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-        assert_eq!(status.code(), None, "it was to be killed");
-    };
-    run("edits");
+    be_killed(&place, "edits");
     let history = History::of(place, false);
     assert_eq!(history.read("f"), "2");
     assert_eq!(history.undo("s").unwrap().changes, [(Change::Deleted, "new".into())]);
@@ -538,7 +572,7 @@ fn a_killed_process_leaves_a_history() {
     assert_eq!(history.read("f"), "0");
     let History { place, snapshots, .. } = history;
     drop(snapshots);
-    run("shell");
+    be_killed(&place, "shell");
     let mut history = History::of(place, true);
     assert_eq!(history.read("f"), "3");
     let undone = history.undo("s").unwrap();
@@ -548,7 +582,7 @@ fn a_killed_process_leaves_a_history() {
     // Long after that nobody knows whose doing something is.
     for (how, before) in [("shell", "0"), ("edit", "0")] {
         drop(history.snapshots);
-        run(how);
+        be_killed(&history.place, how);
         thread::sleep(Duration::from_secs(4));
         history.place.write("f", "mine");
         history.place.write("precious", "mine");
