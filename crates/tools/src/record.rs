@@ -6,11 +6,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::AbortHandle};
 use workspace::{Caller, ContainedPath, Noted, Recording, SnapshotError};
 
 /// How long edits wait for further ones before they become history together.
 const TOGETHER: Duration = Duration::from_millis(500);
+/// How often the history is told that a call still runs.
+const BEAT: Duration = Duration::from_secs(1);
 /// How much of what a call was asked to do is remembered.
 const SUMMARY: usize = 120;
 
@@ -31,6 +33,8 @@ pub(crate) struct Record {
     kept: Arc<Archive>,
     recording: Option<Recording>,
     host: Arc<Host>,
+    /// Says that it runs, as long as somebody waits for it.
+    beats: Option<AbortHandle>,
 }
 
 impl Record {
@@ -46,14 +50,14 @@ impl Record {
         if let Some(kept) = host.snapshots.opened(&call.workspace)
             && let Some(recording) = kept.snapshots.begin_at_once(&caller)
         {
-            return Some(Arc::new(Self { kept, recording: Some(recording), host: Arc::clone(host) }));
+            return Some(Arc::new(Self::new(kept, recording, Arc::clone(host))));
         }
         let begun = call.blocking(move |call| {
             let kept = call.host().snapshots.of(&call.workspace)?;
             let recording = kept.remember(kept.snapshots.begin(&caller));
             let host = Arc::clone(call.host());
             // Made here, so that a call which is given up at this moment ends its recording too.
-            Ok(recording.map(|recording| Arc::new(Self { kept, recording: Some(recording), host })))
+            Ok(recording.map(|recording| Arc::new(Self::new(kept, recording, host))))
         });
         begun.await.unwrap_or_else(|error| {
             tracing::warn!("a call cannot be undone: {error}");
@@ -61,8 +65,22 @@ impl Record {
         })
     }
 
+    fn new(kept: Arc<Archive>, recording: Recording, host: Arc<Host>) -> Self {
+        let beaten = Arc::clone(&kept);
+        let beats = async move {
+            loop {
+                tokio::time::sleep(BEAT).await;
+                // Without it, an undo after a kill asks rather than takes back.
+                let _ = beaten.snapshots.beat();
+            }
+        };
+        let beats = Handle::try_current().ok().map(|runtime| runtime.spawn(beats).abort_handle());
+        Self { kept, recording: Some(recording), host, beats }
+    }
+
     /// The call was answered. What it left running holds the record too.
     pub(crate) fn answered(self: Arc<Self>) {
+        self.beats.iter().for_each(AbortHandle::abort);
         if Arc::strong_count(&self) > 1 {
             let host = Arc::clone(&self.host);
             aside(&host, move || {
@@ -76,6 +94,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
+        self.beats.iter().for_each(AbortHandle::abort);
         let Some(recording) = self.recording.take() else { return };
         // Before the reply: the next call may change something before this one's doings are looked at.
         recording.over();

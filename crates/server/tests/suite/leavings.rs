@@ -106,6 +106,24 @@ fn the_next_start_removes_what_a_killed_server_left() {
 }
 
 #[test]
+fn what_a_long_call_did_before_its_server_was_killed_can_be_undone() {
+    let place = Place::new();
+    let mut killed = place.launch().stdio();
+    killed.initialize();
+    let args = json!({"command": "sleep 5; echo new > a.txt; echo done > b.txt; sleep 60"});
+    killed.start_call("Bash", args);
+    eventually("the command has come so far", || place.workspace.path("b.txt").exists());
+    killed.process().kill();
+    killed.process().wait();
+    let mut next = place.launch().stdio();
+    next.initialize();
+    let undone = next.call("undo", json!({})).ok();
+    assert!(undone.contains("a.txt") && undone.contains("b.txt"), "{undone}");
+    assert_eq!(fs::read_to_string(place.workspace.path("a.txt")).unwrap(), "a\n");
+    assert!(!place.workspace.path("b.txt").exists());
+}
+
+#[test]
 fn a_hangup_leaves_a_sandbox_alone_that_did_not_change() {
     let place = Place::new();
     let config = place.tmp.path().join("runtime.yaml");

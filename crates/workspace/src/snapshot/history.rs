@@ -200,6 +200,15 @@ impl Snapshots {
         self.tidy()
     }
 
+    /// Somebody still waits for a call. Should this process be killed now, what changed until now is the call's doing:
+    /// to be said at least every other second, as long as one runs.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn beat(&self) -> Result<(), SnapshotError> {
+        Ok(self.pending.beat()?)
+    }
+
     /// A call is about to change one file that holds `before`. Does not wait for the disk: what is written here
     /// survives this process, and becomes history with the next [`Snapshots::flush`].
     ///

@@ -178,6 +178,14 @@ impl Pending {
         self.lock().append(&self.path, &[])
     }
 
+    /// Lets the log's time tell that this process lives now.
+    pub(super) fn beat(&self) -> io::Result<()> {
+        match &self.lock().file {
+            Some(file) => file.set_modified(SystemTime::now()),
+            None => Ok(()),
+        }
+    }
+
     /// The calls of other processes that run now, may change anything, and that somebody waits for.
     pub(super) fn of_others(&self) -> io::Result<Vec<Foreign>> {
         let mut running = Vec::new();
