@@ -81,6 +81,8 @@ pub(super) struct Open {
     pub(super) told: Arc<Told>,
 }
 
+type Paths = BTreeSet<Vec<u8>>;
+
 /// Steps in the making, written all at once.
 pub(super) struct Batch {
     pub(super) writer: PackWriter,
@@ -292,7 +294,14 @@ impl Snapshots {
             }
             let made = without_made(state, edits);
             let note = match state.interrupted() {
-                Some(note) => Note { unsure: self.changed_late(state, batch)?, ..note },
+                Some((note, behind)) => {
+                    let (late, rest) = self.changed_late(state, batch)?;
+                    match behind && rest.is_empty() {
+                        // Nothing says that it did anything, and it would bar the way to what calls did before.
+                        true => Note::new(By::Outside, &Caller::default()),
+                        false => Note { unsure: late, ..note },
+                    }
+                }
                 None => state.owner(ending),
             };
             self.make_step(state, batch, note)?;
@@ -337,12 +346,13 @@ impl Snapshots {
         (found, late)
     }
 
-    /// What is other than in the last step and was changed long after the last sign of a process that is gone.
-    fn changed_late(&self, state: &mut State, batch: &mut Batch) -> io::Result<BTreeSet<Vec<u8>>> {
+    /// What is other than in the last step: what was changed long after the last sign of a process that is gone, and
+    /// the rest.
+    fn changed_late(&self, state: &mut State, batch: &mut Batch) -> io::Result<(Paths, Paths)> {
         let now = state.seen.write(&self.store, &mut batch.writer)?;
-        let Some(last) = batch.steps.last().or(state.steps.last()) else { return Ok(BTreeSet::new()) };
+        let Some(last) = batch.steps.last().or(state.steps.last()) else { return Ok(Default::default()) };
         let found = Differences::between(&|id| batch.tree(&self.store, id), last.tree, now)?;
-        Ok(found.files.into_iter().map(|file| file.path).filter(|path| self.is_late(state, path)).collect())
+        Ok(found.files.into_iter().map(|file| file.path).partition(|path| self.is_late(state, path)))
     }
 
     fn is_late(&self, state: &State, path: &[u8]) -> bool {

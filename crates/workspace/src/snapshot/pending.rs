@@ -68,7 +68,7 @@ pub(super) struct Left {
     /// Calls that may have changed anything and were not finished, in the order in which they began.
     pub(super) calls: Vec<(String, Caller)>,
     /// Those among them that were answered and run on.
-    behind: BTreeSet<String>,
+    pub(super) behind: BTreeSet<String>,
     /// When the last of the logs was written to.
     pub(super) until: Option<SystemTime>,
 }

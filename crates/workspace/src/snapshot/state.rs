@@ -183,9 +183,10 @@ impl State {
         waited.or(ending).or_else(|| last(false))
     }
 
-    /// The call that a process which is gone did not finish.
-    pub(super) fn interrupted(&mut self) -> Option<Note> {
+    /// The call that a process which is gone did not finish, and whether it was answered and ran on.
+    pub(super) fn interrupted(&mut self) -> Option<(Note, bool)> {
         let (call, caller) = std::mem::take(&mut self.left.calls).pop()?;
-        Some(Note { process: Process::GONE, ..Note::new(By::Call(call), &caller) })
+        let behind = self.left.behind.contains(&call);
+        Some((Note { process: Process::GONE, ..Note::new(By::Call(call), &caller) }, behind))
     }
 }

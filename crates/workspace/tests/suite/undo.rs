@@ -538,6 +538,11 @@ fn undo_child() {
             note(&workspace, &snapshots, "s", "empty/c", "3");
         }
         "edit" => note(&workspace, &snapshots, "s", "f", "4"),
+        "behind" => {
+            let recording = snapshots.begin(&by("s", "Bash")).unwrap();
+            snapshots.go_on(&recording).unwrap();
+            std::mem::forget(recording);
+        }
         "shell" => {
             std::mem::forget(snapshots.begin(&by("s", "Bash")).unwrap());
             fs::write(folder.join("work/f"), "3").unwrap();
@@ -598,6 +603,16 @@ fn a_killed_process_leaves_a_history() {
         assert_eq!(history.read("f"), before, "{how}");
         let _ = fs::remove_file(history.place.root.join("precious"));
     }
+
+    // What only ran on in the background does not keep what came before it from being taken back.
+    history.edit("s", "f", "5");
+    drop(history.snapshots);
+    be_killed(&history.place, "behind");
+    thread::sleep(Duration::from_secs(4));
+    history.place.write("precious", "mine");
+    history = History::of(history.place, true);
+    assert_eq!(history.undo("s").unwrap().changes, [(Change::Changed, "f".into())]);
+    assert_eq!((history.read("f"), history.read("precious")), ("0".into(), "mine".into()));
 }
 
 /// One change of any kind; those that make no sense fail, which is fine.
