@@ -197,9 +197,12 @@ impl<'s> Strict<'s> {
         if RESERVED.binary_search(&&*word).is_err() {
             return None;
         }
-        let parent = node.parent().map(|parent| parent.kind()).unwrap_or_default();
+        let around = node.parent();
+        let parent = around.map(|parent| parent.kind()).unwrap_or_default();
         let name = ["import_specifier", "export_specifier", "namespace_export"].contains(&parent);
-        if name || parent.starts_with("jsx_") {
+        // what the parts of a tuple are called: `[in: string, default?: number]`
+        let tuple = || around.and_then(|parent| parent.parent()).is_some_and(|it| it.kind() == "tuple_type");
+        if name || parent.starts_with("jsx_") || tuple() {
             return None;
         }
         rule(&format!("`{word}` where a value or a name belongs"))
