@@ -97,6 +97,37 @@ async fn sources_that_rules_ignore_are_seen() {
     assert!(text.contains("undefined: more.Most"), "{text}");
 }
 
+/// So are single files, by a pattern.
+#[tokio::test(flavor = "multi_thread")]
+async fn sources_that_come_and_are_ignored_are_seen() {
+    let bench = bench(&[
+        (".gitignore", "*.pb.go\n"),
+        ("go.mod", "module example.com/shop\n\ngo 1.22\n"),
+        ("main.go", "package main\n\nfunc main() { println(Made()) }\n"),
+    ]);
+    let client = bench.client();
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.contains("undefined: Made"), "{text}");
+    for _ in 0..2 {
+        bash(&client, "printf 'package main\\n\\nfunc Made() int { return 1 }\\n' > made.pb.go").await;
+        let text = diagnostics(&client, "main.go").await;
+        assert!(text.starts_with("no problems in main.go"), "{text}");
+        bash(&client, "sed -i 's/Made/Other/' made.pb.go").await;
+        let text = diagnostics(&client, "main.go").await;
+        assert!(text.contains("undefined: Made"), "{text}");
+        bash(&client, "rm made.pb.go").await;
+    }
+    // In a folder that comes with it.
+    let generate = "mkdir -p api/v1 && printf 'package v1\\n\\nfunc Made() int { return 1 }\\n' > api/v1/a.pb.go && \
+                    printf 'package main\\n\\nimport \"example.com/shop/api/v1\"\\n\\nfunc main() { println(v1.Made()) }\\n' > main.go";
+    bash(&client, generate).await;
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.starts_with("no problems in main.go"), "{text}");
+    bash(&client, "sed -i 's/Made/Other/' api/v1/a.pb.go").await;
+    let text = diagnostics(&client, "main.go").await;
+    assert!(text.contains("undefined: v1.Made"), "{text}");
+}
+
 /// A crate that its workspace leaves out is a project of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crate_that_its_workspace_leaves_out_is_served() {

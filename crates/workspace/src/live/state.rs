@@ -239,7 +239,7 @@ impl State {
             self.log.tell(path.clone());
             if left {
                 self.forget(&path);
-                self.note_new(workspace, &folder, path);
+                self.note_new(workspace, &folder, path, false);
             } else if has(ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB) {
                 again.insert(path);
             }
@@ -253,25 +253,30 @@ impl State {
                 self.log.tell(path.clone());
             }
             self.drop_file(&path);
-            self.note_new(workspace, &folder, path);
+            self.note_new(workspace, &folder, path, false);
         } else if self.files.contains(&path) {
             if has(ReadFlags::CLOSE_WRITE) {
                 self.files.cool(&path);
             }
             self.dirty.insert(path);
         } else {
-            self.note_new(workspace, &folder, path);
+            let came = has(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+            self.note_new(workspace, &folder, path, came);
         }
         true
     }
 
-    /// A name that was not known: a file or a symlink of the workspace, or something else.
-    fn note_new(&mut self, workspace: &Workspace, folder: &Rel, path: Rel) {
+    /// A name that was not known: a file or a symlink of the workspace, or something else; whether it has just come.
+    fn note_new(&mut self, workspace: &Workspace, folder: &Rel, path: Rel, came: bool) {
         let Some(place) = self.folders.get(folder) else { return };
         let Ok(stat) = workspace.lstat(path.as_ref()) else { return };
         if rules::ignored(&place.rules, path.as_ref(), false) {
             if is_regular(&stat) && stat.st_nlink > 1 {
                 self.shared.insert(stat.st_ino);
+            }
+            // that it went is told, too
+            if came && is_regular(&stat) {
+                self.log.tell(path);
             }
             return;
         }

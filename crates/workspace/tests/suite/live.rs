@@ -210,6 +210,25 @@ fn past_the_budget_the_largest_files_leave_the_index() {
     }
 }
 
+/// Servers of languages read generated files like any other.
+#[test]
+fn the_journal_tells_that_an_ignored_file_comes_and_goes() {
+    let pair = Pair::live(options(Mode::Events));
+    pair.put(".gitignore", "*.log\nout/\n");
+    pair.put("out/kept", "1");
+    let first = pair.live.changes_since(0).unwrap();
+    pair.put("a.log", "1");
+    pair.put("out/b", "1");
+    let next = pair.live.changes_since(first.cursor).unwrap();
+    assert_eq!(next.paths.unwrap(), [PathBuf::from("a.log")]);
+    pair.put("a.log", "22");
+    let after = pair.live.changes_since(next.cursor).unwrap();
+    assert_eq!(after.paths.unwrap(), Vec::<PathBuf>::new(), "it may be written all the time");
+    fs::remove_file(pair.path("a.log")).unwrap();
+    let last = pair.live.changes_since(after.cursor).unwrap();
+    assert_eq!(last.paths.unwrap(), [PathBuf::from("a.log")]);
+}
+
 #[test]
 fn the_journal_tells_what_changed() {
     let pair = Pair::live(options(Mode::Events));

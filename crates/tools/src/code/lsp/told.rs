@@ -15,6 +15,8 @@ use workspace::{ContainedPath, Kind as Entry, Listing, Version, Workspace};
 const INDEX: Duration = Duration::from_secs(5);
 /// Changes at once after which a server is started anew rather than told.
 const MANY: usize = 1000;
+/// Names in new folders that are looked at.
+const NAMES: usize = 5000;
 /// Sources larger than this are not shown to a server.
 const LARGEST: u64 = 8 << 20;
 
@@ -129,7 +131,7 @@ impl Told {
                     .any(|path| path.ends_with(".gitignore") || path.ends_with(".ignore"))
                 {
                     true => Some(self.all(workspace).1),
-                    false => self.unwatched.look(workspace, &new_and_ignored(workspace, &paths)),
+                    false => self.unwatched.look(workspace, &self.new_and_ignored(workspace, &paths)),
                 };
                 (paths, None, unwatched)
             }
@@ -140,8 +142,9 @@ impl Told {
             }
         };
         let others = unwatched.iter().flat_map(|now| self.unwatched.differing(now));
-        let paths: Vec<PathBuf> =
-            paths.into_iter().filter(|path| self.concerns(path)).chain(others).collect();
+        let other = |path: &PathBuf| !self.owns(path) && is_ignored_file(workspace, path);
+        let concerned = paths.into_iter().filter(|path| self.concerns(path) && !other(path));
+        let paths: Vec<PathBuf> = concerned.chain(others).collect();
         // The journal tells of a file rather once too often.
         let depends = |path: &PathBuf| {
             let named = self.detector.dependencies().iter().any(|name| *path == self.root.join(name));
@@ -165,6 +168,36 @@ impl Told {
             changed.insert(relative, now);
         }
         Ok(Some(Seen { changed, shown, stand: Stand { cursor, files, unwatched } }))
+    }
+
+    /// Whether it is a source or governs some.
+    fn owns(&self, path: &Path) -> bool {
+        self.detector.owns(path) || self.governs(path)
+    }
+
+    /// What is there now and a rule ignores: folders and sources, of which the journal tells when they come, and no
+    /// more; of sources in a folder that is new itself, not even that.
+    fn new_and_ignored(&self, workspace: &Workspace, changed: &[PathBuf]) -> Vec<PathBuf> {
+        let kind = |path: &Path| workspace.resolve(path).ok().and_then(|place| workspace.kind(&place));
+        let mut found = Vec::new();
+        let mut next: Vec<PathBuf> = changed.to_vec();
+        let mut names = 0;
+        while let Some(path) = next.pop() {
+            if self.detector.owns(&path) {
+                found.extend(is_ignored_file(workspace, &path).then_some(path));
+            } else if kind(&path) == Some(Entry::Folder) {
+                if workspace.leaves_out(&path.join("file")) {
+                    found.push(path);
+                } else if let Ok(place) = workspace.resolve(&path)
+                    && names < NAMES
+                {
+                    let inside = workspace.names(&place, NAMES - names);
+                    names += inside.len();
+                    next.extend(inside.iter().map(|name| path.join(name)));
+                }
+            }
+        }
+        found
     }
 
     /// Files that are not what they were, or may not be.
@@ -218,13 +251,10 @@ impl Told {
     }
 }
 
-/// Folders that are there now and that a rule ignores: of those that come, the journal tells, and no more.
-fn new_and_ignored(workspace: &Workspace, changed: &[PathBuf]) -> Vec<PathBuf> {
-    let folder = |path: &&PathBuf| {
-        workspace.resolve(path).is_ok_and(|place| workspace.kind(&place) == Some(Entry::Folder))
-    };
-    let ignored = |path: &&PathBuf| workspace.leaves_out(&path.join("file"));
-    changed.iter().filter(folder).filter(ignored).cloned().collect()
+/// Whether a file is there now that a rule ignores.
+fn is_ignored_file(workspace: &Workspace, path: &Path) -> bool {
+    workspace.resolve(path).is_ok_and(|place| workspace.kind(&place) == Some(Entry::File))
+        && workspace.leaves_out(path)
 }
 
 fn version(workspace: &Workspace, file: &Path) -> Option<Version> {
