@@ -305,10 +305,14 @@ impl Client {
     /// # Errors
     /// The server has gone or refuses.
     pub async fn diagnose(&self, path: &Path) -> Result<Vec<Diagnostic>, Error> {
+        const ON_REQUEST: &str = "diagnosticProvider";
         let uri = to_uri(path);
-        if self.offers("diagnosticProvider") {
+        let pull = async || {
             let params = json!({"textDocument": {"uri": uri}});
-            return Ok(diagnostics(&self.request("textDocument/diagnostic", params).await?));
+            Ok(diagnostics(&self.request("textDocument/diagnostic", params).await?))
+        };
+        if self.offers(ON_REQUEST) {
+            return pull().await;
         }
         if self.kind() == Kind::TypeScript {
             let mut found = Vec::new();
@@ -321,16 +325,21 @@ impl Client {
             }
             return Ok(found);
         }
-        // It tells when it likes: wait for a word about what it was shown last, then take what it said.
+        // It tells when it likes: wait for a word about what it was shown last, then take what it said. Or it has yet to
+        // say that it can be asked, and tells nothing then.
         let version = lock(&self.0.documents).open.get(path).map(|document| document.version);
         let mut news = self.0.news.subscribe();
         let said = async {
             let current = |said: &Published| said.version.is_none() || said.version == version;
             while !lock(&self.0.state).published.get(&uri).is_some_and(current)
+                && !self.offers(ON_REQUEST)
                 && news.changed().await.is_ok()
             {}
         };
         let _ = timeout(SIGN, said).await;
+        if self.offers(ON_REQUEST) {
+            return pull().await;
+        }
         Ok(lock(&self.0.state).published.get(&uri).map(|said| said.found.clone()).unwrap_or_default())
     }
 

@@ -48,6 +48,8 @@ impl Inner {
                     }
                 };
                 self.send(&answer);
+                // It may offer more than before.
+                self.news.send_modify(|news| *news += 1);
             }
             (Some(method), None) => {
                 self.note(&method, message.get("params").unwrap_or(&Value::Null));

@@ -3,7 +3,10 @@
 
 use lsp::{ChangeKind, Client, Encoding, Error, Hello, Kind, OnDisk};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
 /// The server's side of a connection.
@@ -113,6 +116,27 @@ async fn what_a_server_asks_of_its_client_is_answered() {
     assert_eq!(server.hear().await["result"]["applied"], false);
     server.say(json!({"jsonrpc": "2.0", "id": 3, "method": "no/such", "params": {}})).await;
     assert_eq!(server.hear().await["error"]["code"], -32601);
+}
+
+/// A server that has yet to say that it can be asked what is wrong tells nothing of its own accord.
+#[tokio::test]
+async fn what_a_server_offers_later_is_used() {
+    let (client, mut server) = introduced(Kind::Other, json!({}), json!({})).await;
+    let answer = async {
+        let offer = json!({"registrations": [{"id": "d", "method": "textDocument/diagnostic"}]});
+        server
+            .say(json!({"jsonrpc": "2.0", "id": 9, "method": "client/registerCapability", "params": offer}))
+            .await;
+        assert_eq!(server.hear().await["id"], 9);
+        let asked = server.hear().await;
+        assert_eq!(asked["method"], "textDocument/diagnostic");
+        let at = json!({"line": 0, "character": 0});
+        let wrong = json!({"message": "wrong", "severity": 1, "range": {"start": at, "end": at}});
+        server.reply(&asked, json!({"kind": "full", "items": [wrong]})).await;
+    };
+    let both = async { tokio::join!(client.diagnose(Path::new("/p/a.py")), answer) };
+    let (found, ()) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("it is asked");
+    assert_eq!(found.unwrap()[0].message, "wrong");
 }
 
 #[tokio::test]
