@@ -8,6 +8,7 @@ use super::{
     running::{InUse, Running},
     show,
     trouble::{Trouble, twice},
+    unlinked::UNLINKED,
     users::{Changed, gone, users},
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
@@ -27,8 +28,6 @@ use workspace::{ContainedPath, Version};
 const SHOWN: usize = 100;
 /// Bytes of one message.
 const MESSAGE: usize = 1000;
-/// What rust-analyzer calls a file that belongs to no crate.
-const UNLINKED: &str = "unlinked-file";
 /// The part of what a server may take for an answer that an edit waits for it: 5 of 45 seconds.
 const FEEDBACK: u32 = 9;
 

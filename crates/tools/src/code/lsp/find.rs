@@ -5,6 +5,7 @@ use super::{
     ask::{Spot, spot},
     show, siblings, strangers,
     trouble::{Trouble, twice},
+    unlinked,
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{Location, locations};
@@ -66,7 +67,8 @@ async fn listed(
     if found.is_empty() {
         let trouble =
             server.client.trouble().map(|why| format!("\n{} says: {why}", server.name)).unwrap_or_default();
-        return Ok(format!("Found 0 {what}(s) for symbol at {at}{trouble}"));
+        let unlinked = unlinked::said(call, &spot.ready).await?;
+        return Ok(format!("Found 0 {what}(s) for symbol at {at}{trouble}{unlinked}"));
     }
     let page = show::Page::of(&mut found, offset, SHOWN);
     let mut text = format!("Found {} {what}(s) for symbol at {at}:", page.total());

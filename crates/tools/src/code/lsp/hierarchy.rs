@@ -5,6 +5,7 @@ use super::{
     ask::spot,
     show, siblings, strangers,
     trouble::{Trouble, twice},
+    unlinked,
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 use ::lsp::{CallItem, Location, calls_in, calls_out};
@@ -37,7 +38,8 @@ async fn calls(call: &Call, args: &Args) -> Result<String, Trouble> {
     }
     let items = server.ask(call, "textDocument/prepareCallHierarchy", spot.params()).await?;
     let Some(item) = CallItem::all(&items).into_iter().next() else {
-        return Ok(format!("no function at {}", spot.shown));
+        let unlinked = unlinked::said(call, &spot.ready).await?;
+        return Ok(format!("no function at {}{unlinked}", spot.shown));
     };
     let out = args.outgoing == Some(true);
     let method = if out { "callHierarchy/outgoingCalls" } else { "callHierarchy/incomingCalls" };

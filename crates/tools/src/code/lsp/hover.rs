@@ -4,6 +4,7 @@ use super::{
     args::{Place, place_tool},
     ask::spot,
     trouble::{Trouble, twice},
+    unlinked,
 };
 use crate::{Call, Class, Group, Spec, Tool, ToolError};
 
@@ -20,7 +21,10 @@ async fn hover(call: &Call, at: &Place) -> Result<String, Trouble> {
     let text = ::lsp::hover(&spot.ready.server.ask(call, "textDocument/hover", spot.params()).await?);
     let text = text.trim();
     Ok(match text.is_empty() {
-        true => format!("nothing is known about {}", spot.shown),
+        true => {
+            let unlinked = unlinked::said(call, &spot.ready).await?;
+            format!("nothing is known about {}{unlinked}", spot.shown)
+        }
         false => format!("{}:\n{}", spot.shown, ::verify::bound(text, SHOWN)),
     })
 }

@@ -31,6 +31,7 @@ mod symbols;
 mod taken;
 mod told;
 mod trouble;
+mod unlinked;
 mod unseen;
 mod unwatched;
 mod users;
