@@ -183,8 +183,17 @@ impl Client {
         /// The content changed, or the server cancelled.
         const GIVEN_UP: [i64; 3] = [-32801, -32802, -32800];
         let mut tries = 0;
+        let mut patience = self.kind().patience(method).iter();
         loop {
-            match self.once(method, &params).await {
+            let answer = match patience.next() {
+                // Nobody waits for this one any more, which the server is told.
+                Some(patience) => match timeout(*patience, self.once(method, &params)).await {
+                    Ok(answer) => answer,
+                    Err(_) => continue,
+                },
+                None => self.once(method, &params).await,
+            };
+            match answer {
                 Err(Error::Refused { code, .. }) if GIVEN_UP.contains(&code) && tries < AGAIN => {
                     tries += 1;
                     sleep(Duration::from_millis(10)).await;

@@ -60,6 +60,13 @@ impl Kind {
         }
     }
 
+    /// How long an answer is waited for before it is asked for again: what ty is asked for while it takes a change in,
+    /// it was seen never to answer, and at once when it was asked again.
+    pub(crate) fn patience(self, method: &str) -> &'static [Duration] {
+        const TWICE: &[Duration] = &[Duration::from_secs(1), Duration::from_secs(10)];
+        if self == Self::Other && method.starts_with("textDocument/") { TWICE } else { &[] }
+    }
+
     /// Whether it answers for a file only once that is open.
     #[must_use]
     pub fn needs_open(self) -> bool {

@@ -118,6 +118,26 @@ async fn what_a_server_asks_of_its_client_is_answered() {
     assert_eq!(server.hear().await["error"]["code"], -32601);
 }
 
+/// ty leaves some questions without an answer.
+#[tokio::test]
+async fn what_stays_unanswered_is_asked_again() {
+    let (client, mut server) = introduced(Kind::Other, json!({}), json!({})).await;
+    let answer = async {
+        let first = server.hear().await;
+        let given_up = server.hear().await;
+        assert_eq!(
+            (&given_up["method"], &given_up["params"]["id"]),
+            (&json!("$/cancelRequest"), &first["id"])
+        );
+        let again = server.hear().await;
+        assert_eq!((&again["method"], &again["params"]), (&first["method"], &first["params"]));
+        server.reply(&again, json!(7)).await;
+    };
+    let both = async { tokio::join!(client.request("textDocument/hover", json!({"x": 1})), answer) };
+    let (found, ()) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("it is asked again");
+    assert_eq!(found, Ok(json!(7)));
+}
+
 /// A server that has yet to say that it can be asked what is wrong tells nothing of its own accord.
 #[tokio::test]
 async fn what_a_server_offers_later_is_used() {
