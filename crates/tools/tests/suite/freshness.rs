@@ -4,18 +4,10 @@
 use crate::{
     language_servers::{bash, place},
     server_lives::install_typescript_7,
-    support::{Bench, Client, Setup},
-    verify::equipment,
+    support::Client,
+    verify::equipped_over as bench,
 };
 use serde_json::json;
-
-fn bench(files: &[(&str, &str)]) -> Bench {
-    let bench = equipment(Setup::default());
-    for (file, text) in files {
-        bench.write(file, text);
-    }
-    bench
-}
 
 async fn diagnostics(client: &Client, file: &str) -> String {
     client.ok("diagnostics", json!({"file_path": file})).await

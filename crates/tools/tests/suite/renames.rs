@@ -1,19 +1,11 @@
 //! What a new name must not do: break what was right, or become another thing's name without a word.
 
 use crate::{
-    support::{Bench, Client, Setup},
-    verify::equipment,
+    support::{Bench, Client},
+    verify::equipped_over as bench,
 };
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _};
-
-fn bench(files: &[(&str, &str)]) -> Bench {
-    let bench = equipment(Setup::default());
-    for (file, text) in files {
-        bench.write(file, text);
-    }
-    bench
-}
 
 fn read(bench: &Bench, file: &str) -> String {
     fs::read_to_string(bench.root().join(file)).unwrap()

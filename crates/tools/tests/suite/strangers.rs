@@ -2,19 +2,11 @@
 
 use crate::{
     language_servers::bash,
-    support::{Bench, Client, Setup},
-    verify::equipment,
+    support::{Bench, Client},
+    verify::equipped_over as bench,
 };
 use serde_json::{Value, json};
 use std::fs;
-
-fn bench(files: &[(&str, &str)]) -> Bench {
-    let bench = equipment(Setup::default());
-    for (file, text) in files {
-        bench.write(file, text);
-    }
-    bench
-}
 
 fn read(bench: &Bench, file: &str) -> String {
     fs::read_to_string(bench.root().join(file)).unwrap()

@@ -31,6 +31,15 @@ pub(crate) fn equipment(mut setup: Setup) -> Bench {
     setup.bench()
 }
 
+/// The same over these files.
+pub(crate) fn equipped_over(files: &[(&str, &str)]) -> Bench {
+    let bench = equipment(Setup::default());
+    for (file, text) in files {
+        bench.write(file, text);
+    }
+    bench
+}
+
 /// A bench whose workspace is a copy of a fixture project.
 pub(crate) fn on(project: &str) -> Bench {
     let bench = Bench::new();

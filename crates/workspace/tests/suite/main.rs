@@ -17,6 +17,7 @@ mod patch;
 mod paths;
 mod race;
 mod rare;
+mod running;
 mod search;
 mod snapshots;
 mod undo;
